@@ -33,7 +33,7 @@ packages_calling = $(patsubst %/,./%,$(sort $(dir $(shell grep -rlE --include='*
 PACKAGES = $(patsubst github.com/dovetail-sh/dovetail/%,./%,$(shell go list ./...))
 CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\.New)
 LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
-CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter
+CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter IMAGE_BIN=$(CURDIR)/bin/image
 INSTALL_ENV := HELM_BIN=$(CURDIR)/bin/helm HELM3_BIN=$(CURDIR)/bin/helm3 KUBECTL_BIN=$(CURDIR)/bin/kubectl REGISTRY_BIN=$(CURDIR)/bin/registry
 TEST := go test -json -timeout 30m
 REPORT := go -C tools run ./testreport
@@ -43,14 +43,14 @@ OUTSIDE := -count=1
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... && go -C tools/docs test $(OUTSIDE) -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
 	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
 
 .PHONY: test-cluster
-test-cluster: build karpenter ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
+test-cluster: build karpenter bin/image ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
 	{ $(CLUSTER_ENV) $(TEST) -race -skip '^TestInstall' $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-install
@@ -78,6 +78,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	cd tools/helm && go vet ./charttest
 	cd tools/image && go vet ./...
 	cd tools/prometheus && go vet ./...
+	cd tools/docs && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
 .PHONY: fmt
@@ -198,10 +199,41 @@ suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; 
 	go run ./test/suites $(if $(filter dra,$(SUITE)),-dra-driver bin/dra-kwok-driver) -suite bin/suite-$(SUITE) -module $(KARPENTER_DIR) -log bin/suite-$(SUITE).log \
 		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') $(if $(SKIP),-ginkgo.skip '$(SKIP)') -ginkgo.timeout 2h -test.timeout 2h
 
+# What names a build: who builds the same commit gets the same bytes.
+REVISION = $(shell git describe --always --dirty --abbrev=40 --match=)
+CREATED = $(shell git log -1 --format=%cI)
+
 .PHONY: image
 image: ## write the container image to dist/image, an OCI layout for amd64 and arm64; VERSION=, KEY=file to sign it as NAME=
 	go -C tools/image run . -source ../../cmd/dovetail -output "$(CURDIR)/dist/image" -version $(or $(VERSION),0.1.0-dev) -name $(or $(NAME),dovetail) \
-		-revision "$$(git describe --always --dirty --abbrev=40 --match=)" -created "$$(git log -1 --format=%cI)" $(if $(KEY),-key '$(abspath $(KEY))')
+		-revision "$(REVISION)" -created "$(CREATED)" $(if $(KEY),-key '$(abspath $(KEY))')
+
+# The image for this computer alone, which TestTheImageRunsAsInAPod runs.
+.PHONY: bin/image
+bin/image:
+	@echo "building the image for this computer (the first build compiles the product once more: minutes)…"
+	go -C tools/image run . -source ../../cmd/dovetail -output "$(CURDIR)/bin/image" -version 0.1.0-dev -revision "$(REVISION)" -created "$(CREATED)" -platforms linux/$(shell go env GOARCH)
+
+.PHONY: release
+release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3
+	rm -rf dist/beside
+	go -C tools/docs run . manual -output "$(CURDIR)/dist/beside" -version $(VERSION) -created "$(CREATED)"
+	go -C tools/docs run . notices -output "$(CURDIR)/dist/beside/NOTICES.txt"
+	go -C tools run ./release -source ../cmd/dovetail -output "$(CURDIR)/dist/release" -version $(VERSION) -revision "$(REVISION)" -created "$(CREATED)" \
+		-image "$(CURDIR)/dist/image" $(if $(wildcard deploy/charts),-charts "$(CURDIR)/deploy/charts") \
+		-beside "$(CURDIR)/LICENSE,$(CURDIR)/dist/beside/NOTICES.txt,$(CURDIR)/dist/beside/man,$(CURDIR)/dist/beside/completions"
+
+.PHONY: version-given
+version-given:
+	@test -n "$(VERSION)" || { echo "make release needs a version, as in make release VERSION=1.2.3" >&2; exit 1; }
+
+.PHONY: docs
+docs: ## render the documents as a site to dist/site
+	go -C tools/docs run . site -output "$(CURDIR)/dist/site"
+
+.PHONY: pages
+pages: ## write the pages of docs/reference that follow from the code
+	go -C tools/docs run . pages
 
 .PHONY: benchmarks
 benchmarks: build ## run every Go benchmark of the product

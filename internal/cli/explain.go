@@ -26,10 +26,9 @@ nodes, or why it is short of some. Of a CapacityBuffer: where it has room, or wh
 The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME,
 nodepool/NAME, capacitybuffer/NAME, capacitybuffer/NAMESPACE/NAME.
 
-The journal is read from the controller's debug port, which answers on its loopback address
-only. To reach it:
-  kubectl port-forward -n NAMESPACE deploy/NAME 8082
-With --journal it is read from a file instead.`,
+The journal is read from the debug port of the replica that leads, through the API server, as
+kubectl port-forward does; that needs the rights to list leases and to create pods/portforward.
+With --address another address is asked, and with --journal it is read from a file instead.`,
 		Example: `  dovetail explain pod/web-7x2kq
   dovetail explain shop/web-7x2kq --address http://localhost:9090
   dovetail explain node/general-9f6mz --journal /var/lib/dovetail

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,8 +17,8 @@ import (
 )
 
 const (
-	// addressDefault is where a port-forward to the controller's debug port answers.
-	addressDefault = "http://localhost:8082"
+	// addressForwarded is where kubectl port-forward to the controller's debug port answers.
+	addressForwarded = "http://localhost:8082"
 	// journalPatience bounds how long a controller may take to hand its journal over.
 	journalPatience = time.Minute
 	// excuseMost bounds what is read of why a replica does not hand its journal over.
@@ -26,7 +27,8 @@ const (
 
 // journalFlags say where a journal is read from.
 type journalFlags struct {
-	path, address string
+	path, address         string
+	kubeconfig, namespace string
 }
 
 func (f *journalFlags) addPath(cmd *cobra.Command) {
@@ -34,7 +36,9 @@ func (f *journalFlags) addPath(cmd *cobra.Command) {
 }
 
 func (f *journalFlags) addAddress(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "address", addressDefault, "the debug port of a controller")
+	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the controller; empty: wherever the lease is")
 }
 
 // read returns the journal. What could not be read of it is said on stderr.
@@ -44,7 +48,7 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 	if f.path != "" {
 		file, err = journal.Read(f.path)
 	} else {
-		file, err = f.fetch(ctx)
+		file, err = f.ask(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -55,8 +59,30 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 	return file, nil
 }
 
-func (f *journalFlags) fetch(ctx context.Context) (*journal.File, error) {
-	address := strings.TrimSuffix(f.address, "/")
+// ask asks the controller at the address given, behind a forwarded port, or wherever it leads.
+func (f *journalFlags) ask(ctx context.Context) (*journal.File, error) {
+	if f.address != "" {
+		return fetch(ctx, f.address)
+	}
+	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
+		file, err := fetch(ctx, addressForwarded)
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			f.address = addressForwarded
+			return file, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, journalPatience)
+	defer cancel()
+	address, err := f.forward(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.address = address
+	return fetch(ctx, address)
+}
+
+func fetch(ctx context.Context, address string) (*journal.File, error) {
+	address = strings.TrimSuffix(address, "/")
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}

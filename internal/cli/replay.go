@@ -47,7 +47,7 @@ $/H is the known price of the nodes that were not being deleted, AFTER is their 
 the plan. NEW is how many nodes are launched, GO how many are removed.
 
 FILE is a journal file, a directory of them, or a single record. Without it the
-controller behind --address is asked.
+replica that leads is asked, as by dovetail explain.
 
 The exit status is 0 when the plan is the same (or nothing was decided again), 3 when it
 is another.`,

@@ -71,6 +71,8 @@ type Parts struct {
 	Log         *slog.Logger
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Traces follows decisions; nil: nobody does.
+	Traces *observe.Traces
 	// Later has something done after a pause; nil: by a goroutine of its own. Suffix returns the
 	// ends of NodeClaims' names; nil: random ones. OneByOne: no two writes go at the same time.
 	// All three are for who wants to repeat a run exactly.
@@ -180,7 +182,7 @@ func (p *Parts) loops() []registrant {
 		Log: p.log("nodepool.readiness"), StaticCapacity: isStatic,
 	}
 	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -206,7 +208,7 @@ func (p *Parts) loops() []registrant {
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
-		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Now: p.Now, Single: p.singles()},
+		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Traces: p.Traces, Now: p.Now, Single: p.singles()},
 	}
 	loops = append(loops, p.optional(claims, provisioner, launcher)...)
 	if p.Settings.NominatePods {
@@ -266,7 +268,7 @@ func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quar
 	return &provisioning.Loop{
 		Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
 		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
-		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal,
+		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal, Traces: p.Traces,
 	}
 }
 

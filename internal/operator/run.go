@@ -52,6 +52,8 @@ type Options struct {
 	identity string
 	// journal keeps the decisions of all terms; nil: nobody does.
 	journal *journal.Journal
+	// traces follows decisions, over all terms; nil: nobody does.
+	traces *observe.Traces
 	// leads is who leads, over all terms.
 	leads *leadership
 	// fence is that of the present term.
@@ -107,12 +109,9 @@ func run(ctx context.Context, opts Options) error {
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
 	opts.Config = rest.CopyConfig(opts.Config)
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("find the host's name, for the lease: %w", err)
+	if err := opts.identify(); err != nil {
+		return err
 	}
-	opts.identity = host + "_" + string(uuid.NewUUID())
-	opts.leads = &leadership{me: opts.identity, alone: opts.Settings.DisableLeaderElection}
 	opts.Config.UserAgent = "karpenter/" + opts.Version
 	opts.Config.QPS, opts.Config.Burst = float32(opts.Settings.KubeClientQPS), opts.Settings.KubeClientBurst
 
@@ -127,13 +126,12 @@ func run(ctx context.Context, opts Options) error {
 	if !opts.Settings.DisableClusterStateObservability {
 		metrics.Registry.MustRegister(objects, objects.Conditions)
 	}
-	kept, closeJournal, err := openJournal(ctx, &opts, m)
+	closeRecords, err := openRecords(ctx, &opts, m)
 	if err != nil {
 		return err
 	}
-	defer closeJournal()
-	opts.journal = kept
-	srv, err := serve(&opts.Settings, metrics.Registry, kept, opts.leads)
+	defer closeRecords()
+	srv, err := serve(&opts.Settings, metrics.Registry, opts.journal, opts.leads)
 	if err != nil {
 		return err
 	}
@@ -155,6 +153,32 @@ func run(ctx context.Context, opts Options) error {
 		}
 		opts.Log.Error("starting over", "error", err)
 	}
+}
+
+// identify gives the process the identity under which it takes the lease.
+func (o *Options) identify() error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the host's name, for the lease: %w", err)
+	}
+	o.identity = host + "_" + string(uuid.NewUUID())
+	o.leads = &leadership{me: o.identity, alone: o.Settings.DisableLeaderElection}
+	return nil
+}
+
+// openRecords starts what keeps decisions and what follows them. The function that it returns hands over
+// what is left.
+func openRecords(ctx context.Context, opts *Options, m *observe.Metrics) (func(), error) {
+	var err error
+	var closeTraces, closeJournal func()
+	if opts.traces, closeTraces, err = openTraces(ctx, opts.Version, opts.Log); err != nil {
+		return nil, err
+	}
+	if opts.journal, closeJournal, err = openJournal(ctx, opts, m); err != nil {
+		closeTraces()
+		return nil, err
+	}
+	return func() { closeTraces(); closeJournal() }, nil
 }
 
 // openJournal starts the journal that the settings ask for; nil: they ask for none. The

@@ -10,7 +10,8 @@ import (
 )
 
 // Binary returns the path of a program: devcluster or dovetail, which make build builds, karpenter,
-// which make karpenter builds, or helm, helm3, kubectl or registry, which make install-tools builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
+// which make karpenter builds, image, the directory that make bin/image writes, or helm, helm3, kubectl or registry, which
+// make install-tools builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
 // a file that does not exist, so that make test-cluster and make test-install, which set them, skip nothing.
@@ -62,6 +63,8 @@ func findBinary(name string) (string, error) {
 			switch name {
 			case "karpenter":
 				target = name
+			case "image":
+				target = "bin/image"
 			case "helm", "helm3", "kubectl", "registry":
 				target = "install-tools"
 			}

@@ -67,7 +67,9 @@ func startIn(t testing.TB, env []string, args ...string) *process {
 func follow(t testing.TB, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, gone: make(chan struct{})}
-	p.cmd.SysProcAttr = withParent()
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = withParent()
+	}
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -8,13 +8,20 @@ import (
 // Conditions of an EC2NodeClass. Ready is true when all of them are;
 // CapacityReservationsReady counts only where reservations are used at all.
 const (
-	ConditionTypeAMIsReady                 = "AMIsReady"
-	ConditionTypeSubnetsReady              = "SubnetsReady"
-	ConditionTypeSecurityGroupsReady       = "SecurityGroupsReady"
-	ConditionTypeInstanceProfileReady      = "InstanceProfileReady"
+	// ConditionTypeAMIsReady says whether an image was found.
+	ConditionTypeAMIsReady = "AMIsReady"
+	// ConditionTypeSubnetsReady says whether a subnet matches spec.subnetSelectorTerms.
+	ConditionTypeSubnetsReady = "SubnetsReady"
+	// ConditionTypeSecurityGroupsReady says whether a security group matches spec.securityGroupSelectorTerms.
+	ConditionTypeSecurityGroupsReady = "SecurityGroupsReady"
+	// ConditionTypeInstanceProfileReady says whether the instance profile of the role exists.
+	ConditionTypeInstanceProfileReady = "InstanceProfileReady"
+	// ConditionTypeCapacityReservationsReady says whether the capacity reservations could be read.
 	ConditionTypeCapacityReservationsReady = "CapacityReservationsReady"
-	ConditionTypePlacementGroupReady       = "PlacementGroupReady"
-	ConditionTypeValidationSucceeded       = "ValidationSucceeded"
+	// ConditionTypePlacementGroupReady says whether the placement group was found.
+	ConditionTypePlacementGroupReady = "PlacementGroupReady"
+	// ConditionTypeValidationSucceeded says whether the fields make sense together, and EC2 accepted a dry run.
+	ConditionTypeValidationSucceeded = "ValidationSucceeded"
 )
 
 // Types and states of a capacity reservation.

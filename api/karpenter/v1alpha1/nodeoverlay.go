@@ -19,7 +19,9 @@ func AddToScheme(s *runtime.Scheme) error {
 
 // Conditions of a NodeOverlay. Ready is true when ValidationSucceeded is.
 const (
-	ConditionTypeReady               = "Ready"
+	// ConditionTypeReady says whether the overlay is in force.
+	ConditionTypeReady = "Ready"
+	// ConditionTypeValidationSucceeded says whether it is valid and contradicts no other one.
 	ConditionTypeValidationSucceeded = "ValidationSucceeded"
 )
 

@@ -22,6 +22,7 @@ func (p *reconciliation) pool() string { return p.claim.Labels[karpenterv1.NodeP
 func (p *reconciliation) named() slog.Attr { return observe.Named("NodeClaim", p.claim.Name) }
 
 func (p *reconciliation) reportLaunched(got *cloud.Instance) {
+	p.Traces.Launched(p.claim.Name, p.Now())
 	observe.Logged(p.Log, observe.LogLaunched, p.named(), observe.Named("NodePool", p.pool()), "provider-id", got.ID,
 		"instance-type", p.claim.Labels[corev1.LabelInstanceTypeStable], "zone", p.claim.Labels[corev1.LabelTopologyZone],
 		"capacity-type", p.claim.Labels[karpenterv1.CapacityTypeLabelKey], observe.Amounts("allocatable", got.Allocatable),
@@ -42,10 +43,12 @@ func (p *reconciliation) reportTurned(ctx context.Context, turned []string) {
 	for _, t := range turned {
 		switch t {
 		case core.Registered:
+			p.Traces.Registered(p.claim.Name, p.Now())
 			p.Metrics.NodesCreated.WithLabelValues(p.pool(), p.claim.Labels[corev1.LabelTopologyZone]).Inc()
 			p.record(ctx, true)
 			observe.Logged(p.Log, observe.LogRegistered, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		case core.Initialized:
+			p.Traces.Initialized(p.claim.Name, p.Now())
 			observe.Logged(p.Log, observe.LogInitialized, p.named(), observe.Named("Node", p.claim.Status.NodeName), "provider-id", p.claim.Status.ProviderID, "claim", p.claim.Name, "node", p.claim.Status.NodeName, "took", p.age())
 		default:
 		}
@@ -60,6 +63,7 @@ func (p *reconciliation) reportTaintMissing(node string) {
 // reportDeleted reports a claim that was deleted, because it did not become a node or
 // because its time was over.
 func (p *reconciliation) reportDeleted(ctx context.Context, reason string, answer core.Answer) {
+	p.Traces.Removed(p.claim.Name, reason, p.Now())
 	switch reason {
 	case translate.Reclaimed(p.claim):
 		p.onClaimAndNodes(observe.TerminatingOnInterruption(reason))
@@ -114,6 +118,7 @@ func (p *reconciliation) reportWait(step *core.Step) {
 
 func (p *reconciliation) reportGone() {
 	now := p.Now()
+	p.Traces.Removed(p.claim.Name, "deleted", now)
 	labels := p.claim.Labels
 	p.Metrics.NodeClaimsTerminated.WithLabelValues(p.pool(), labels[karpenterv1.CapacityTypeLabelKey], labels[corev1.LabelTopologyZone]).Inc()
 	p.Metrics.NodeClaimsTerminationDurationSeconds.WithLabelValues(p.pool()).Observe(now.Sub(p.claim.DeletionTimestamp.Time).Seconds())

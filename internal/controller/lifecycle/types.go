@@ -56,6 +56,8 @@ type Controller struct {
 	Events  *observe.Recorder
 	Metrics *observe.Metrics
 	Log     *slog.Logger
+	// Traces may be nil.
+	Traces *observe.Traces
 	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would
 	// replace them.
 	StaticCapacity bool

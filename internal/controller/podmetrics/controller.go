@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
@@ -26,6 +27,8 @@ type Loop struct {
 	Cache   cache.Cache
 	Metrics *observe.Metrics
 	Now     func() time.Time
+	// Traces may be nil.
+	Traces *observe.Traces
 	// Single is where the metrics of single pods are served; nil: nowhere.
 	Single prometheus.Registerer
 
@@ -108,6 +111,7 @@ func (l *Loop) see(o any) {
 	}
 	if p.Spec.NodeName != "" && !w.bound {
 		w.bound = true
+		l.Traces.Bound(cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, l.Now())
 		l.Metrics.PodsBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(p.CreationTimestamp.Time, scheduled))
 		if !w.asked.IsZero() {
 			l.Metrics.PodsProvisioningBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(w.asked, l.Now()))
@@ -127,6 +131,7 @@ func (l *Loop) forget(o any) {
 		o = gone.Obj
 	}
 	if p, ok := o.(*corev1.Pod); ok {
+		l.Traces.PodGone(cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, l.Now())
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.waiting, p.UID)

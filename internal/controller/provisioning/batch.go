@@ -61,10 +61,15 @@ func (b *batch) left() time.Duration {
 	return due.Sub(b.now())
 }
 
-// next closes the window. What comes from now on is for the next.
-func (b *batch) next() {
+// next closes the window, and returns when it was opened. What comes from now on is for the next.
+func (b *batch) next() (opened time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.seen)
-	b.opened, b.closed = time.Time{}, b.now()
+	opened, b.closed = b.opened, b.now()
+	if opened.IsZero() {
+		opened = b.closed
+	}
+	b.opened = time.Time{}
+	return opened
 }

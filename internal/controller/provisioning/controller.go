@@ -52,6 +52,8 @@ type Loop struct {
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Traces is given every decision; nil: nobody is.
+	Traces *observe.Traces
 	// Buffers is given where the chunks of capacity buffers are; nil: room is kept for none.
 	Buffers Buffers
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
@@ -59,6 +61,7 @@ type Loop struct {
 
 	batch    *batch
 	started  time.Time
+	opened   time.Time // when the window of this decision was opened
 	synced   bool
 	reported string // the refusals of the last decision, so that each is logged once
 }
@@ -98,7 +101,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if left := l.batch.left(); left > 0 {
 		return left
 	}
-	l.batch.next()
+	l.opened = l.batch.next()
 	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() && !l.Mirror.Buffers().Any() {
 		l.reportNone()
 		return max(l.batch.left(), time.Millisecond)
@@ -203,7 +206,9 @@ func stillPending(snap, part *cluster.Snapshot) (pods []cluster.Pod) {
 // refused; it returns them with those that it refuses.
 func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan.Refusal) ([]plan.Refusal, error) {
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(float64(len(snap.Pending)))
+	began := l.Now()
 	snap, p, took, err := l.decideSparing(snap)
+	decided := l.Now()
 	l.Metrics.SchedulerQueueDepth.WithLabelValues(controllerName, "").Set(0)
 	if err != nil {
 		return others, err
@@ -213,6 +218,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	l.Mirror.AssignAll(p.Assignments)
 	l.Mirror.Unassign(refusedWithGangs(&p))
 	launched, err := l.Launcher.Launch(ctx, &p)
+	l.trace(snap, &p, launched, began, decided)
 	if errors.Is(err, apply.ErrOvertaken) {
 		l.batch.trigger("overtaken")
 		return others, nil
@@ -303,6 +309,18 @@ func (l *Loop) keep(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launc
 		d.Error = err.Error()
 	}
 	l.Journal.Add(d)
+}
+
+// trace follows what was launched.
+func (l *Loop) trace(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, began, decided time.Time) {
+	if l.Traces == nil {
+		return
+	}
+	claims := make(map[string]*plan.Launch, len(launched))
+	for _, done := range launched {
+		claims[done.Claim.Name] = done.Launch
+	}
+	l.Traces.Decided(&observe.TracedDecision{Observed: l.opened, Planned: began, Decided: decided, Pods: len(snap.Pending), Plan: p, Claims: claims})
 }
 
 // reportGivenUp reports decisions that were given up, and of one that took long.

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// TestTheJournalIsReadThroughTheAPIServer asks as people do, without a flag that says where: who may forward
+// ports gets the answer of the leader, who may not gets the reason.
+func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	debug, kubelet := freePort(t), freePort(t)
+	cluster := testkit.StartCluster(t, "--node-ip", ownAddress(t), "--kubelet-port", kubelet, "--pod-port", debug)
+	c := connect(t, cluster)
+	installDefinitions(t, c)
+	installPool(t, c, 16)
+	controller := start(t, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", debug,
+		"--cloud-provider", "kwok", "--leader-election-namespace", metav1.NamespaceSystem)
+	deploy(t, c, 5)
+	var node string
+	testkit.Eventually(t, patience, func() error {
+		now, err := observe(t.Context(), c)
+		if err == nil && now.running() != 5 {
+			err = fmt.Errorf("%d of 5 pods run:\n%s", now.running(), controller)
+		}
+		if err == nil {
+			node = now.pods[0].Spec.NodeName
+		}
+		return err
+	})
+	// The pod that the leader would be, on a node whose kubelet forwards to the process.
+	leader := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: host, Namespace: metav1.NamespaceSystem},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "controller", Image: "dovetail"}}},
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "journal", Namespace: metav1.NamespaceSystem},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list"}},
+			{APIGroups: []string{""}, Resources: []string{"pods/portforward"}, Verbs: []string{"create"}},
+		},
+	}
+	viewer := role.DeepCopy()
+	viewer.Name, viewer.Rules = "leases", viewer.Rules[:1]
+	if err := errors.Join(c.Create(t.Context(), leader), c.Create(t.Context(), role), c.Create(t.Context(), viewer)); err != nil {
+		t.Fatal(err)
+	}
+	for user, role := range map[string]string{"reader": "journal", "viewer": "leases"} {
+		if err := c.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: user, Namespace: metav1.NamespaceSystem}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, patience, func() error {
+		var pod corev1.Pod
+		err := c.Get(t.Context(), client.ObjectKeyFromObject(leader), &pod)
+		if err == nil && pod.Status.Phase != corev1.PodRunning {
+			err = errors.New("the leader's pod does not run")
+		}
+		return err
+	})
+	for name, asked := range map[string]struct {
+		user   string
+		flags  []string
+		status int
+		says   string
+	}{
+		"an administrator names nothing":     {"", nil, 0, "provisioning"},
+		"the Role of the documents does":     {"reader", []string{"--namespace", "kube-system"}, 0, "provisioning"},
+		"it may look in one namespace only":  {"reader", nil, 1, "with --namespace it is looked for there alone"},
+		"who may not forward ports does not": {"viewer", []string{"-n", "kube-system"}, 1, "pods/portforward"},
+		"a stranger may not see the lease":   {"stranger", []string{"-n", "kube-system"}, 1, "look for the lease karpenter-leader-election"},
+		"where nobody leads":                 {"", []string{"-n", "default"}, 1, "nobody holds a lease karpenter-leader-election"},
+	} {
+		p := start(t, append([]string{"replay", "--kubeconfig", impersonating(t, cluster, asked.user)}, asked.flags...)...)
+		if status := p.awaitEnd(); status != asked.status || !strings.Contains(p.String(), asked.says) {
+			t.Errorf("%s: status %d, want %d and %q:\n%s", name, status, asked.status, asked.says, p)
+		}
+	}
+}
+
+// impersonating returns a kubeconfig of somebody; empty: of an administrator.
+func impersonating(t *testing.T, cluster *testkit.Cluster, user string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range config.AuthInfos {
+		u.Impersonate = user
+	}
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ownAddress returns an address of this computer that is not loopback, as the API server asks of nodes.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if ip, is := a.(*net.IPNet); is && !ip.IP.IsLoopback() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this computer has no address but loopback")
+	return ""
+}
