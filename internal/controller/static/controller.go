@@ -61,7 +61,7 @@ func (c *Controllers) forget(pool string) {
 
 // Register adds the controllers to a manager.
 func (c *Controllers) Register(mgr ctrl.Manager) error {
-	for _, l := range []loop.Controller[*karpenterv1.NodePool]{
+	for _, l := range []*loop.Controller[*karpenterv1.NodePool]{
 		{Name: "static.provisioning", Do: c.provision, Gone: c.forget},
 		{Name: "static.deprovisioning", Do: c.deprovision},
 	} {
