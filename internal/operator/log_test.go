@@ -115,10 +115,10 @@ func TestConsoleLinesAreForPeople(t *testing.T) {
 	observe.Logged(log, observe.LogCreated, observe.Named("NodeClaim", "a"), "claim", "a", "took", 1500*time.Millisecond, "why", "two words")
 	log.Debug("left out")
 	log.Warn("no keys but the controller's")
-	shape := regexp.MustCompile(`^\d\d:\d\d:\d\d\.\d\d\d INFO  created nodeclaim  controller=provisioner claim=a took=1.5s why="two words"
+	want := regexp.MustCompile(`^\d\d:\d\d:\d\d\.\d\d\d INFO  created nodeclaim  controller=provisioner claim=a took=1.5s why="two words"
 \d\d:\d\d:\d\d\.\d\d\d WARN  no keys but the controller's  controller=provisioner
 $`)
-	if !shape.MatchString(out.String()) {
+	if !want.MatchString(out.String()) {
 		t.Errorf("the log is\n%s", out.String())
 	}
 }

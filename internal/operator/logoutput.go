@@ -52,7 +52,7 @@ func (s *sinks) Write(line []byte) (int, error) {
 type console struct {
 	rest slog.Handler // writes key=value to line
 	line *bytes.Buffer
-	mu   *sync.Mutex // guards line
+	mu   *sync.Mutex // for line
 	to   io.Writer
 }
 

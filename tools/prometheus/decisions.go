@@ -38,8 +38,6 @@ func decisions() dashboard {
 					{`sum(increase(karpenter_voluntary_disruption_queue_failures_total{` + job + `}[$__rate_interval])) or vector(0)`, "replacement or reason gone"},
 					{`sum(increase(karpenter_voluntary_disruption_failed_validations_total{` + job + `}[$__rate_interval])) or vector(0)`, "cluster changed"},
 				}},
-				{Title: "Balanced: commands", Kind: "timeseries", Unit: "short", Stacked: true, Description: "Consolidations in NodePools with the policy Balanced, in the interval: approved or rejected.", Queries: []query{{counted("karpenter_consolidation_moves_total", job, "decision"), "{{decision}}"}}},
-				{Title: "Balanced: scores", Kind: "timeseries", Unit: "short", Description: "Median of the scores of these commands: the share of the price that is saved, relative to the share of the disruption. From 0.5 on a command is begun.", Queries: []query{{quantile("0.5", "karpenter_consolidation_score", job, "decision"), "{{decision}}"}}},
 			}},
 			{"The deciding itself", []panel{
 				{Title: "Decisions given up", Kind: "timeseries", Unit: "short", Description: "In the interval: given up and made again without some pods, slow ones, and bugs.", Queries: []query{
