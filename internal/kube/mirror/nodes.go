@@ -117,11 +117,11 @@ func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 		x.provided[id] = n.Name
 		x.sorted = nil
 	}
-	return isLeaving(n) && (had == nil || !isLeaving(had))
+	return isGoing(n) && (had == nil || !isGoing(had))
 }
 
-// isLeaving reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
-func isLeaving(n *corev1.Node) bool {
+// isGoing reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
+func isGoing(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || translate.AutoscalerDeletes(n)
 }
 
@@ -275,7 +275,7 @@ func (x *nodeIndex) isDraining() bool {
 		}
 	}
 	for _, n := range x.nodes {
-		if isLeaving(n.object) {
+		if isGoing(n.object) {
 			return true
 		}
 	}
