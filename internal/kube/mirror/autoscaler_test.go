@@ -24,10 +24,10 @@ func TestANodeThatClusterAutoscalerDeletes(t *testing.T) {
 	if snap := s.Snapshot(); len(snap.Pending) != 0 || snap.Nodes[0].Deleting || s.IsDraining() {
 		t.Fatalf("before: %+v", snap)
 	}
-	leaving := node.DeepCopy()
-	leaving.Spec.Taints = []corev1.Taint{{Key: translate.ToBeDeletedTaintKey, Value: "1764072000", Effect: corev1.TaintEffectNoSchedule}}
-	upsert(s, leaving)
-	upsert(s, leaving.DeepCopy())
+	going := node.DeepCopy()
+	going.Spec.Taints = []corev1.Taint{{Key: translate.ToBeDeletedTaintKey, Value: "1764072000", Effect: corev1.TaintEffectNoSchedule}}
+	upsert(s, going)
+	upsert(s, going.DeepCopy())
 	if snap := s.Snapshot(); len(snap.Pending) != 1 || !snap.Nodes[0].Deleting || !s.IsDraining() {
 		t.Errorf("with the taint: %+v", snap)
 	}

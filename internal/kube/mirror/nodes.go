@@ -91,7 +91,7 @@ func newNodeIndex(manages func(group, kind string) bool) *nodeIndex {
 	}
 }
 
-// upsert records a state of a Node. It reports whether the Node is now leaving and was not before.
+// upsert records a state of a Node. It reports whether the Node is now going and was not before.
 func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 	had := x.get(n.Name)
 	switch {
@@ -117,11 +117,11 @@ func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 		x.provided[id] = n.Name
 		x.sorted = nil
 	}
-	return isLeaving(n) && (had == nil || !isLeaving(had))
+	return isGoing(n) && (had == nil || !isGoing(had))
 }
 
-// isLeaving reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
-func isLeaving(n *corev1.Node) bool {
+// isGoing reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
+func isGoing(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || translate.AutoscalerDeletes(n)
 }
 
@@ -267,7 +267,7 @@ func (x *nodeIndex) joined(name string) *corev1.Node {
 	return n.object
 }
 
-// isDraining reports whether any Node or NodeClaim is leaving.
+// isDraining reports whether any Node or NodeClaim is going.
 func (x *nodeIndex) isDraining() bool {
 	for _, c := range x.claims {
 		if c.object.DeletionTimestamp != nil {
@@ -275,7 +275,7 @@ func (x *nodeIndex) isDraining() bool {
 		}
 	}
 	for _, n := range x.nodes {
-		if isLeaving(n.object) {
+		if isGoing(n.object) {
 			return true
 		}
 	}
