@@ -18,7 +18,7 @@ import (
 
 // doctorInput is what the flags say.
 type doctorInput struct {
-	kubeconfig, provider, cluster, queue, role, gates, output string
+	kubeconfig, provider, cluster, queue, role, gates, output, from string
 }
 
 func newDoctor() *cobra.Command {
@@ -35,7 +35,8 @@ of the caller: run it with the controller's role to check that role.
 The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 		Example: `  dovetail doctor --cluster-name demo --interruption-queue demo
   dovetail doctor --cluster-name demo --output json | jq '.findings[] | select(.status == "failed")'
-  dovetail doctor --cloud-provider kwok`,
+  dovetail doctor --cloud-provider kwok
+  dovetail doctor --cluster-name demo --migrate-from cluster-autoscaler`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return examine(cmd, &input) },
 	}
@@ -46,6 +47,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
 	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")
 	fs.StringVar(&input.gates, "aws-feature-gates", os.Getenv("AWS_FEATURE_GATES"), "as of the controller; with RebootForRepair=true it is tried whether instances may be rebooted")
+	fs.StringVar(&input.from, "migrate-from", "", "cluster-autoscaler: say besides what a migration from it must look out for")
 	fs.StringVarP(&input.output, "output", "o", "table", "table or json")
 	return cmd
 }
@@ -54,6 +56,8 @@ func examine(cmd *cobra.Command, input *doctorInput) error {
 	switch {
 	case input.output != "table" && input.output != "json":
 		return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", input.output))
+	case input.from != "" && input.from != "cluster-autoscaler":
+		return wrongUse(cmd, fmt.Errorf("--migrate-from is %q, must be cluster-autoscaler", input.from))
 	case input.provider != "aws" && input.provider != "kwok":
 		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws or kwok", input.provider))
 	case input.provider == "aws" && input.cluster == "":
@@ -85,7 +89,11 @@ func examineCluster(ctx context.Context, input *doctorInput) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{{Check: "Kubernetes", Status: checkup.Failed, Found: err.Error(), Remedy: "give --kubeconfig"}}
 	}
-	return doctor.Cluster(ctx, config, input.provider, time.Now())
+	found := doctor.Cluster(ctx, config, input.provider, time.Now())
+	if input.from != "" {
+		found = append(found, doctor.ClusterAutoscaler(ctx, config)...)
+	}
+	return found
 }
 
 func examineAccount(ctx context.Context, input *doctorInput, reboots bool) []doctor.Finding {

@@ -11,11 +11,11 @@ import (
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Move a cluster to Dovetail: what is stored in it",
+		Short: "Move a cluster to Dovetail: what is stored in it, and its node groups",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMigrateCRDs())
+	cmd.AddCommand(newMigrateCRDs(), newMigrateNodeGroups())
 	return cmd
 }
 

@@ -91,7 +91,7 @@ func newNodeIndex(manages func(group, kind string) bool) *nodeIndex {
 	}
 }
 
-// upsert records a state of a Node. It reports whether the Node is now leaving and was not before.
+// upsert records a state of a Node. It reports whether the Node is now going and was not before.
 func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 	had := x.get(n.Name)
 	switch {
@@ -267,7 +267,7 @@ func (x *nodeIndex) joined(name string) *corev1.Node {
 	return n.object
 }
 
-// isDraining reports whether any Node or NodeClaim is leaving.
+// isDraining reports whether any Node or NodeClaim is going.
 func (x *nodeIndex) isDraining() bool {
 	for _, c := range x.claims {
 		if c.object.DeletionTimestamp != nil {

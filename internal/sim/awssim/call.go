@@ -64,6 +64,7 @@ func parseCall(r *http.Request, body []byte) (*call, error) {
 	}
 	if c.service == "eks" || c.service == "arc-zonal-shift" {
 		c.operation, c.path = restOperation(r)
+		c.token = r.URL.Query().Get("nextToken")
 		return c, nil
 	}
 	values, err := url.ParseQuery(string(body))
@@ -77,6 +78,12 @@ func parseCall(r *http.Request, body []byte) (*call, error) {
 
 // restOperation returns the operation of a REST request, by its path.
 func restOperation(r *http.Request) (operation, resource string) {
+	if cluster, group, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/clusters/"), "/node-groups"); ok && r.Method == http.MethodGet {
+		if group == "" {
+			return "ListNodegroups", cluster
+		}
+		return "DescribeNodegroup", cluster + group
+	}
 	for prefix, name := range map[string]string{"/clusters/": "DescribeCluster", "/managedresources/": "GetManagedResource"} {
 		if rest, ok := strings.CutPrefix(r.URL.Path, prefix); ok && r.Method == http.MethodGet && (name != "DescribeCluster" || !strings.Contains(rest, "/")) {
 			return name, rest

@@ -21,7 +21,7 @@ func (s *Sim) operations() map[string]operation {
 		"sts":             {"GetCallerIdentity": s.iam.callerIdentity},
 		"ssm":             {"GetParameter": s.ssm.getParameter},
 		"pricing":         {"GetProducts": s.prices.getProducts},
-		"eks":             {"DescribeCluster": s.eks.describeCluster},
+		"eks":             {"DescribeCluster": s.eks.describeCluster, "ListNodegroups": s.eks.listNodeGroups, "DescribeNodegroup": s.eks.describeNodeGroup},
 		"arc-zonal-shift": {"GetManagedResource": s.eks.getManagedResource},
 	} {
 		for name, op := range part {
@@ -34,24 +34,25 @@ func (s *Sim) operations() map[string]operation {
 // ec2Operations lists EC2's operations by name.
 func (s *Sim) ec2Operations() map[string]operation {
 	return map[string]operation{
-		"DescribeInstanceTypes":         s.catalog.describeTypes,
-		"DescribeInstanceTypeOfferings": s.catalog.describeOfferings,
-		"DescribeSubnets":               s.network.describeSubnets,
-		"DescribeSecurityGroups":        s.network.describeGroups,
-		"DescribeImages":                s.images.describeImages,
-		"DescribeCapacityReservations":  s.reservations.describeReservations,
-		"DescribePlacementGroups":       s.placements.describePlacements,
-		"DescribeLaunchTemplates":       s.templates.describeTemplates,
-		"CreateLaunchTemplate":          s.templates.createTemplate,
-		"DeleteLaunchTemplate":          s.templates.deleteTemplate,
-		"CreateFleet":                   s.fleets.createFleet,
-		"RunInstances":                  s.fleets.runInstances,
-		"DescribeInstances":             s.instances.describeInstances,
-		"RebootInstances":               s.instances.rebootInstances,
-		"TerminateInstances":            s.instances.terminateInstances,
-		"CreateTags":                    s.tagging.createTags,
-		"DescribeSpotPriceHistory":      s.prices.describeSpotPrices,
-		"DescribeInstanceStatus":        s.instances.describeStatus,
+		"DescribeInstanceTypes":          s.catalog.describeTypes,
+		"DescribeInstanceTypeOfferings":  s.catalog.describeOfferings,
+		"DescribeSubnets":                s.network.describeSubnets,
+		"DescribeSecurityGroups":         s.network.describeGroups,
+		"DescribeImages":                 s.images.describeImages,
+		"DescribeCapacityReservations":   s.reservations.describeReservations,
+		"DescribePlacementGroups":        s.placements.describePlacements,
+		"DescribeLaunchTemplates":        s.templates.describeTemplates,
+		"DescribeLaunchTemplateVersions": s.templates.describeVersions,
+		"CreateLaunchTemplate":           s.templates.createTemplate,
+		"DeleteLaunchTemplate":           s.templates.deleteTemplate,
+		"CreateFleet":                    s.fleets.createFleet,
+		"RunInstances":                   s.fleets.runInstances,
+		"DescribeInstances":              s.instances.describeInstances,
+		"RebootInstances":                s.instances.rebootInstances,
+		"TerminateInstances":             s.instances.terminateInstances,
+		"CreateTags":                     s.tagging.createTags,
+		"DescribeSpotPriceHistory":       s.prices.describeSpotPrices,
+		"DescribeInstanceStatus":         s.instances.describeStatus,
 	}
 }
 

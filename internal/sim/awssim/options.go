@@ -30,6 +30,13 @@ type Cluster struct {
 	ServiceCIDR          string
 }
 
+// NodeGroup is a managed node group of EKS.
+type NodeGroup struct {
+	Name string
+	// Fields are those of DescribeNodegroup's answer as EKS writes them, as in "instanceTypes".
+	Fields map[string]any
+}
+
 // Options says what the account is like. Zero values give a working one.
 type Options struct {
 	Seed  uint64
@@ -44,6 +51,8 @@ type Options struct {
 	Subnets []Subnet
 	// Roles are the IAM roles that exist besides KarpenterNodeRole-<cluster>.
 	Roles []string
+	// NodeGroups are the managed node groups of the cluster. They have no instances.
+	NodeGroups []NodeGroup
 	// Queue is the name of the interruption queue; empty: the cluster's name.
 	Queue string
 	// BootTime is how long it takes from launch to the Node, MinBoot..MaxBoot evenly.
