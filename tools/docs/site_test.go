@@ -182,7 +182,7 @@ func calls(line string) (all [][]string) {
 			all = append(all, append([]string{"dovetail"}, words[2:]...))
 		case name == "go" && len(words) > 2 && words[2] == "./cmd/dovetail":
 			all = append(all, append([]string{"dovetail"}, words[3:]...))
-		case name == "dovetail" && !strings.HasSuffix(words[0], ":"), name == "make":
+		case slices.Contains([]string{"dovetail", "bin/dovetail", "./bin/dovetail"}, words[0]) && !(len(words) > 1 && strings.HasSuffix(words[1], ":")), words[0] == "make":
 			all = append(all, append([]string{name}, words[1:]...))
 		}
 	}
@@ -200,7 +200,9 @@ func wrongCall(words []string, makefile string) string {
 		return ""
 	}
 	words = slices.DeleteFunc(slices.Clone(words[1:]), func(w string) bool { return w == "…" || w == "..." })
-	cmd, args, err := cli.Command().Find(words)
+	root := cli.Command()
+	root.InitDefaultCompletionCmd()
+	cmd, args, err := root.Find(words)
 	if err != nil {
 		return err.Error()
 	}
@@ -222,7 +224,7 @@ func TestWhatIsNoCommandIsSeen(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
 		"$ dovetail explain pod/web-1 -o json   # why": true, "bin/dovetail crds | kubectl apply -f -": true, "kubectl dovetail replay --id 17": true,
-		"A=b dovetail snapshot --file x && make test": true, "make bench QUICK=1": true, "dovetail: no subnets found": true,
+		"A=b dovetail snapshot --file x && make test": true, "make bench QUICK=1": true, "dovetail: no subnets found": true, "dovetail demo: 50 pods": true, "cmd/dovetail   main only": true, "dovetail completion bash": true,
 		"go run ./cmd/dovetail simulate --live": true, "go run ./cmd/dovetail simulate --life": false,
 		"dovetail explane pod/web-1": false, "dovetail explain pod/web-1 --outptu json": false, "x | kubectl dovetail nothing": false, "make nothing": false,
 	} {
