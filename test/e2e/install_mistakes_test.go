@@ -21,7 +21,7 @@ func TestInstallMistakes(t *testing.T) {
 	c := connect(t, cluster)
 	_, env := account(t, cluster, c, awssim.Credentials{})
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	s.env = append(s.env, env...)
 	doctor := func(flags string, wants ...string) {

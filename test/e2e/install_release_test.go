@@ -51,11 +51,11 @@ func installed(t testing.TB, cluster *testkit.Cluster, c client.Client, namespac
 // and rights, and the environment and arguments of the pod. Its ports are free ones, since there are
 // several on this computer; its namespace, which a kubelet mounts as a file, is a flag. Env is what the
 // cloud adds.
-func (r *release) start(env []string, args ...string) *process {
+func (r *release) start(env []string) *process {
 	r.t.Helper()
-	args = slices.Concat(r.container().Args, []string{
+	args := slices.Concat(r.container().Args, []string{
 		"--metrics-port=0", "--health-probe-port=0", "--debug-port=0", "--kubeconfig=" + r.kubeconfig(), "--leader-election-namespace=" + r.namespace,
-	}, args)
+	})
 	cmd := exec.Command(testkit.Binary(r.t, "dovetail"), args...)
 	cmd.Env = slices.Concat(r.environment(), []string{"KUBERNETES_SERVICE_HOST=127.0.0.1", "HOME=" + r.t.TempDir()}, env)
 	return follow(r.t, cmd)

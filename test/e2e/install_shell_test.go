@@ -188,7 +188,7 @@ func certify(t testing.TB, host string) tls.Certificate {
 
 // publish packages our charts and pushes them under the names of Karpenter's, with a tag besides that
 // tutorials pin.
-func (s *shell) publish(tag string) {
+func (s *shell) publish() {
 	s.t.Helper()
 	address := s.serveRegistry()
 	dir, err := filepath.Abs(charts)
@@ -200,7 +200,7 @@ func (s *shell) publish(tag string) {
 		s.run("helm push packages/" + chart + "-[0-9]*.tgz oci://" + publicRegistry + "/karpenter")
 		version := strings.TrimSpace(s.run("ls packages/" + chart + "-[0-9]*.tgz"))
 		version = strings.TrimSuffix(strings.TrimPrefix(version, "packages/"+chart+"-"), ".tgz")
-		retag(s.t, "http://"+address+"/v2/karpenter/"+chart+"/manifests/", version, tag)
+		retag(s.t, "http://"+address+"/v2/karpenter/"+chart+"/manifests/", version, pinned)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestInstallIntoKubeSystem(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	s.run(seed(t, "C1.sh", "demo"))
 	r := installed(t, cluster, c, "kube-system")
@@ -59,7 +59,7 @@ func TestInstallIntoKubeSystem(t *testing.T) {
 	if line := regexp.MustCompile(`(?m)^ip-10-\d+-\d+-\d+\.ec2\.internal +Ready +<none> +\d+s`); !line.MatchString(nodes) {
 		t.Errorf("kubectl get nodes has no line of the form \"ip-10-0-1-42.ec2.internal Ready <none> 32s\":\n%s", nodes)
 	}
-	if log := s.run("kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter -o jsonpath='{.items[*].spec.containers[*].name}'"); log != "controller controller" {
+	if log := s.run("kubectl get pods -n kube-system -l app.kubernetes.io/name=karpenter -o jsonpath='{.items[*].spec.containers[*].name}'"); log != "controller"+" controller" {
 		t.Errorf("the containers of the pods labelled as Karpenter's are %q", log)
 	}
 	blocksDisruption(t, c)
@@ -110,7 +110,7 @@ func TestInstallBesideEksctl(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	s := newShell(t, cluster.Kubeconfig, "helm3")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	s.apply(seed(t, "C2.yaml", "my-cluster"))
 	for range 2 { // the second is an upgrade
@@ -134,7 +134,7 @@ func TestInstallBesideEksctl(t *testing.T) {
 	awaitRunning(t, c, 5)
 	r.endsWell(p)
 	s.run("helm uninstall karpenter --namespace karpenter --wait")
-	if out := s.run("kubectl get serviceaccount -n karpenter karpenter -o name"); !strings.Contains(out, "karpenter") {
+	if out := s.run("kubectl get serviceaccount karpenter -n karpenter -o name"); !strings.Contains(out, "karpenter") {
 		t.Errorf("the uninstallation has deleted eksctl's ServiceAccount: %s", out)
 	}
 	if p := observed(t, c); len(p.claims) == 0 {
@@ -159,7 +159,7 @@ func TestInstallWithoutSubnets(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	s.run(seed(t, "C1.sh", "demo"))
 	_, env := account(t, cluster, c, awssim.Credentials{})
@@ -205,7 +205,7 @@ func TestInstallAgainChangesNothing(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	template := "helm template karpenter oci://" + publicRegistry + "/karpenter/karpenter --version " + pinned + " --include-crds --namespace kube-system --set settings.clusterName=demo"
 	apply := template + " | kubectl apply --server-side -f -"

@@ -26,7 +26,7 @@ func TestInstallOverKarpenter(t *testing.T) {
 	m := &migration{t: t, Client: connect(t, cluster), kubeconfig: cluster.Kubeconfig, karpenter: karpenter}
 	three := newShell(t, cluster.Kubeconfig, "helm3")
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.publish(pinned)
+	s.publish()
 	s.addHosts()
 	installDefinitions(t, m)
 	chart, err := filepath.Abs(filepath.Join("testdata", "install", "former"))

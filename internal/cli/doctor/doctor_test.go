@@ -144,7 +144,8 @@ func TestOtherAutoscalers(t *testing.T) {
 		"one did":               {[]client.Object{lease("karpenter", leaseName, time.Minute)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
 		"somebody else's lease": {[]client.Object{lease("karpenter", "other", time.Second)}, checkup.OK, "nobody holds a lease karpenter-leader-election"},
 		"two work": {
-			[]client.Object{one, lease("kube-system", leaseName, time.Second)}, checkup.Failed,
+			[]client.Object{one, lease("kube-system", leaseName, time.Second)},
+			checkup.Failed,
 			"karpenter-5d_1 holds lease karpenter/karpenter-leader-election; karpenter-5d_1 holds lease kube-system/karpenter-leader-election",
 		},
 	} {

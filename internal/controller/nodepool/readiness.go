@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,7 @@ func (c *Controllers) warn(np *karpenterv1.NodePool, class *unstructured.Unstruc
 		return
 	}
 	ref := np.Spec.Template.Spec.NodeClassRef
-	c.Log.Warn("nodepool launches nothing: its node class is not ready", observe.Named("NodePool", np.Name), observe.Named(ref.Kind, ref.Name), "reason", reason, "error", why)
+	c.Log.Warn("nodepool launches nothing: its node class is not ready", observe.Named("NodePool", np.Name), observe.Named(ref.Kind, ref.Name), slog.String("reason", reason), slog.String("error", why))
 }
 
 // forgetReadiness forgets a pool that is gone.

@@ -27,8 +27,8 @@ func (b *builder) addPending() {
 			}
 		}
 	}
-	slices.SortFunc(b.snap.Pending, func(a, b cluster.Pod) int { return a.PodRef.Compare(b.PodRef) })
-	slices.SortFunc(b.snap.Excluded, func(a, b cluster.ExcludedPod) int { return a.PodRef.Compare(b.PodRef) })
+	slices.SortFunc(b.snap.Pending, func(a, b cluster.Pod) int { return a.Compare(b.PodRef) })
+	slices.SortFunc(b.snap.Excluded, func(a, b cluster.ExcludedPod) int { return a.Compare(b.PodRef) })
 }
 
 // addPendingPod adds a pod that needs a node: to Excluded, if nothing is launched for it now.

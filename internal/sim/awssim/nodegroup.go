@@ -60,7 +60,11 @@ func (s *templates) describeVersions(c *call) (any, error) {
 			}
 		}
 		return fields{{"launchTemplateVersionSet", list{fields{
-			{"launchTemplateId", t.id}, {"launchTemplateName", t.name}, {"versionNumber", 1}, {"defaultVersion", true}, {"createTime", t.created},
+			{"launchTemplateId", t.id},
+			{"launchTemplateName", t.name},
+			{"versionNumber", 1},
+			{"defaultVersion", true},
+			{"createTime", t.created},
 			{"launchTemplateData", asDescribed(t.data, "")},
 		}}}}, nil
 	}

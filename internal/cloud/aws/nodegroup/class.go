@@ -38,7 +38,7 @@ func (t *translation) writeClass() {
 	t.writeTags()
 }
 
-var release = regexp.MustCompile(`^[0-9]+\.[0-9]+(?:\.[0-9]+)?-(20[0-9]{6})$`) //nolint:gochecknoglobals // never changes
+var release = regexp.MustCompile(`^[0-9]+\.[0-9]+(?:\.[0-9]+)?-(20[0-9]{6})$`)
 
 // alias returns the alias of an AMI type; empty: there is none.
 func alias(amiType, version string) (name, source string) {

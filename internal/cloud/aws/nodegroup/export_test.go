@@ -1,4 +1,4 @@
 package nodegroup
 
 // OwnUserData is ownUserData for the stories.
-var OwnUserData = ownUserData //nolint:gochecknoglobals // for tests
+var OwnUserData = ownUserData

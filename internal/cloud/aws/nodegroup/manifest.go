@@ -33,7 +33,7 @@ func (m *manifest) String() string {
 	return b.String()
 }
 
-var plainText = regexp.MustCompile(`^[a-zA-Z/][a-zA-Z0-9/._-]*$`) //nolint:gochecknoglobals // never changes
+var plainText = regexp.MustCompile(`^[a-zA-Z/][a-zA-Z0-9/._-]*$`)
 
 // text returns a string as YAML: as it is if no reader can take it for anything else.
 func text(s string) string {

@@ -69,7 +69,7 @@ func ownParts(data string) (own string, notes []string) {
 	return out.String(), notes
 }
 
-var bootstrap = regexp.MustCompile(`(?m)^[^#\n]*/etc/eks/bootstrap\.sh(?:[^\n]*\\\n)*[^\n]*\n?`) //nolint:gochecknoglobals // never changes
+var bootstrap = regexp.MustCompile(`(?m)^[^#\n]*/etc/eks/bootstrap\.sh(?:[^\n]*\\\n)*[^\n]*\n?`)
 
 // ownPart does so for one part. A script of which nothing is left but its beginning is empty.
 func ownPart(kind, body string) (own string, notes []string) {
