@@ -3,7 +3,7 @@
 // line of a manifest has a comment with its source, and what has no equivalent is listed.
 //
 // Read inventory.go (what may be known of a group), propose.go (pools), class.go (classes), then
-// manifest.go (how they are written). settings.go reads what Cluster Autoscaler itself is told.
+// manifest.go (how they are written). settings.go reads what Cluster Autoscaler itself is set to.
 package nodegroup
 
 import (
@@ -13,7 +13,7 @@ import (
 // Inventory is what is known of the node groups of a cluster.
 type Inventory struct {
 	Groups []Group
-	// Autoscaler is what Cluster Autoscaler is told.
+	// Autoscaler is what Cluster Autoscaler is set to.
 	Autoscaler Autoscaler
 }
 
@@ -105,7 +105,7 @@ type Volume struct {
 	Encrypted, KeepsData        *bool // KeepsData: it is not deleted with the instance
 }
 
-// Autoscaler is what Cluster Autoscaler is told by its flags and ConfigMaps.
+// Autoscaler is what Cluster Autoscaler is set to by its flags and ConfigMaps.
 type Autoscaler struct {
 	// Flags are those of its Deployment, by name; nil: it was not found.
 	Flags map[string]string
