@@ -154,7 +154,9 @@ func priceAfter(objects []client.Object, p *nodegroup.Proposal, groups map[strin
 		}
 		// The catalog names zones by their ids, which no label of a Node has.
 		requirements := &np.Spec.Template.Spec.Requirements
-		*requirements = slices.DeleteFunc(*requirements, func(r karpenterv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == corev1.LabelTopologyZone })
+		*requirements = slices.DeleteFunc(*requirements, func(r karpenterv1.NodeSelectorRequirementWithMinValues) bool {
+			return r.Key == corev1.LabelTopologyZone
+		})
 		np.Spec.Limits = nil
 		if n := p.Pools[i].CPUMax; n > 0 {
 			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)}
