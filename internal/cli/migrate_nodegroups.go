@@ -152,6 +152,11 @@ func priceAfter(objects []client.Object, p *nodegroup.Proposal, groups map[strin
 		if err := yaml.UnmarshalStrict([]byte(text), np); err != nil {
 			return nodegroups.After{Unknown: err.Error()}
 		}
+		// The catalog names zones by their ids, which no label of a Node has.
+		requirements := &np.Spec.Template.Spec.Requirements
+		*requirements = slices.DeleteFunc(*requirements, func(r karpenterv1.NodeSelectorRequirementWithMinValues) bool {
+			return r.Key == corev1.LabelTopologyZone
+		})
 		np.Spec.Limits = nil
 		if n := p.Pools[i].CPUMax; n > 0 {
 			np.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(n), resource.DecimalSI)}
