@@ -42,6 +42,7 @@ var foreign = map[string][]string{
 	"internal/convert/convert.go":                     {"machine"},
 	"internal/convert/convert_test.go":                {"machine"},
 	"internal/cli/convert.go":                         {"machine"},
+	"docs/reference/cli.md":                           {"machine"},
 	"docs/reference/conversion.md":                    {"machine"},
 	"internal/sim/awssim/image.go":                    {"machine"},
 	"deploy/charts/karpenter/rules/legacy/names.yaml": {"machine"},

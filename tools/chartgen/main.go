@@ -47,6 +47,8 @@ func generate(root string) (map[string][]byte, error) {
 		{rights + "/optional", chart + "/files/rights", ""},
 		{rights + "/gates", chart + "/files/rights", ""},
 		{rights + "/providers", chart + "/files/rights", ""},
+		{rights + "/legacy", chart + "/files/rights", ""},
+		{"config/crd/legacy", "deploy/charts/karpenter-crd/files/legacy", ""},
 	} {
 		if err := addCopies(files, root, c.from, c.to, c.without); err != nil {
 			return nil, err

@@ -223,7 +223,7 @@ func parse(cmd *cobra.Command, args []string) string {
 func TestWhatIsNoCommandIsSeen(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
-		"$ dovetail explain pod/web-1 -o json   # why": true, "bin/dovetail crds | kubectl apply -f -": true, "kubectl dovetail replay --id 17": true,
+		"$ dovetail explain pod/web-1 -o json   # why": true, "bin/dovetail crds | kubectl apply --server-side --force-conflicts -f -": true, "kubectl dovetail replay --id 17": true,
 		"A=b dovetail snapshot --file x && make test": true, "make bench QUICK=1": true, "dovetail: no subnets found": true, "dovetail demo: 50 pods": true, "cmd/dovetail   main only": true, "dovetail completion bash": true,
 		"go run ./cmd/dovetail simulate --live": true, "go run ./cmd/dovetail simulate --life": false,
 		"dovetail explane pod/web-1": false, "dovetail explain pod/web-1 --outptu json": false, "x | kubectl dovetail nothing": false, "make nothing": false,

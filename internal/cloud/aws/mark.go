@@ -79,7 +79,7 @@ func (c claims) note(ctx context.Context, m mark, holds func(mark) bool) error {
 	for range markTries {
 		claim := &karpenterv1.NodeClaim{}
 		err = from.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
-		if apierrors.IsNotFound(err) && from != c.reader { // the cache may not have it yet
+		if from != c.reader && (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) { // the cache may not have it yet
 			from = c.reader
 			continue
 		}

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -63,13 +65,16 @@ func TestWaits(t *testing.T) {
 // another process has marked since they were last seen.
 func TestNote(t *testing.T) {
 	t.Parallel()
-	api := claimsAPI(t, claimNamed("there", false), claimNamed("going", true), claimNamed("stale", false))
+	api := claimsAPI(t, claimNamed("there", false), claimNamed("going", true), claimNamed("stale", false), claimNamed("behind", false))
 	stale := &karpenterv1.NodeClaim{}
 	if err := api.Get(t.Context(), named("stale"), stale); err != nil {
 		t.Fatal(err)
 	}
 	cached := interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if k.Name == "behind" { // as apply.ReadYourWrites has it
+				return apierrors.NewConflict(schema.GroupResource{}, k.Name, nil)
+			}
 			if k.Name == "stale" {
 				stale.DeepCopyInto(obj.(*karpenterv1.NodeClaim))
 				return nil
@@ -95,6 +100,7 @@ func TestNote(t *testing.T) {
 		{of("there", "older-uid", "launch-1"), errLeft},
 		{of("going", "going-uid", "launch-1"), errLeft},
 		{of("gone", "gone-uid", "launch-1"), errLeft},
+		{of("behind", "behind-uid", "launch-1"), nil},
 		{of("stale", "stale-uid", "launch-2"), nil},
 		{of("stale", "stale-uid", "launch-3"), errElsewhere}, // which the cache does not show
 	} {
@@ -112,11 +118,15 @@ func TestNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	marks, adopted, err := c.marks(t.Context())
-	if err != nil || len(marks) != 2 || len(adopted) != 1 || !adopted["i-0123456789abcdef0"] {
-		t.Errorf("marks() = %v, %v, %v; want those of two claims and the instance of the third", marks, adopted, err)
+	if err != nil || len(marks) != 3 || len(adopted) != 1 || !adopted["i-0123456789abcdef0"] {
+		t.Errorf("marks() = %v, %v, %v; want those of three claims and the instance of the fourth", marks, adopted, err)
 	}
 	for _, m := range marks {
-		if want := of(m.Claim, m.Token, "launch-2"); m != want {
+		want := of(m.Claim, m.Token, "launch-2")
+		if m.Claim == "behind" {
+			want.batch = "launch-1"
+		}
+		if m != want {
 			t.Errorf("read back %+v, want %+v", m, want)
 		}
 	}

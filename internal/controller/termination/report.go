@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,7 +96,7 @@ func (c *Controller) reportEviction(ctx context.Context, o apply.EvictionOutcome
 
 func (c *Controller) reportBlocked(ctx context.Context, o *apply.EvictionOutcome) {
 	node := &corev1.Node{}
-	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.Get(ctx, types.NamespacedName{Name: o.Node}, node, client.UnsafeDisableDeepCopy); err != nil && !apierrors.IsConflict(err) {
 		return // the Node is gone, so there is no object for the event
 	}
 	c.Events.Event(node, observe.FailedDraining(o.Err.Error()))

@@ -12,6 +12,8 @@ import (
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 
 var errOlder = errors.New("the cache has not seen this process's own write yet")
 
-// ReadYourWrites returns a client that refuses, as a conflict, to read an object of the cache that
+// ReadYourWrites returns a client that refuses, as a conflict, to read a NodeClaim or Node of the cache that
 // is older than what has been written through the client: whatever is decided from it has been decided
 // before, and the API server would refuse the write. While its watches lag, such writes would be most
 // of its load.
@@ -71,7 +73,13 @@ func (c *freshClient) List(ctx context.Context, list client.ObjectList, opts ...
 	return nil
 }
 
+// refuse refuses NodeClaims and Nodes. Other kinds are written seldom, and read to be known, not to be written.
 func (c *freshClient) refuse(obj client.Object) error {
+	switch obj.(type) {
+	case *karpenterv1.NodeClaim, *corev1.Node:
+	default:
+		return nil
+	}
 	if !c.writes.isOlder(obj) {
 		return nil
 	}

@@ -17,8 +17,9 @@ func TestRulesAndDashboards(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, text := range map[string]string{
-		"rules/zz-test.yaml":      "groups:\n  - name: test\n    rules:\n      - {alert: A, expr: up == 0, annotations: {summary: \"{{ $labels.job }} is down\"}}\n",
-		"dashboards/zz-test.json": "{\"title\": \"{{reason}}\"}\n",
+		"rules/zz-test.yaml":       "groups:\n  - name: test\n    rules:\n      - {alert: A, expr: up == 0, annotations: {summary: \"{{ $labels.job }} is down\"}}\n",
+		"rules/legacy/zz-old.yaml": "groups:\n  - name: old\n    rules: [{record: a, expr: b}]\n",
+		"dashboards/zz-test.json":  "{\"title\": \"{{reason}}\"}\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755); err != nil {
 			t.Fatal(err)
@@ -44,6 +45,14 @@ func TestRulesAndDashboards(t *testing.T) {
 	want := map[string]any{"name": "test", "rules": []any{map[string]any{"alert": "A", "expr": "up == 0", "annotations": map[string]any{"summary": "{{ $labels.job }} is down"}}}}
 	if diff := cmp.Diff(want, groups[len(groups)-1]); diff != "" {
 		t.Errorf("PrometheusRule (-want +got):\n%s", diff)
+	}
+	in.Values["prometheusRule"].(map[string]any)["legacyNames"] = true
+	if out, err = Render(dir, in); err != nil {
+		t.Fatal(err)
+	}
+	groups = out.Find("PrometheusRule kube-system/karpenter").Object["spec"].(map[string]any)["groups"].([]any)
+	if last := groups[len(groups)-1].(map[string]any)["name"]; last != "old" {
+		t.Errorf("with legacyNames the last group is %v, want old", last)
 	}
 	board := out.Find("ConfigMap kube-system/karpenter-dashboard-zz-test")
 	if board == nil || board.GetLabels()["grafana"] != "yes" || board.GetLabels()["grafana_dashboard"] != "1" || board.GetAnnotations()["folder"] != "Karpenter" {

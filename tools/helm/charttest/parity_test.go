@@ -103,10 +103,11 @@ func TestEverySettingHasAValue(t *testing.T) {
 			settings[name] = v
 		}
 	}
-	for _, name := range []string{"replaceOnRebalance", "nominatePods", "legacyNodeRepair", "enableProfiling", "disableLeaderElection"} {
+	for _, name := range []string{"replaceOnRebalance", "nominatePods", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection"} {
 		settings[name] = true
 	}
-	for _, name := range []string{"consolidationSpotPools", "consolidationStepMax", "journalMemoryBytes", "journalDiskBytes", "debugPort", "kubeClientBurst", "kubeClientQPS"} {
+	settings["logFormat"] = "console"
+	for _, name := range []string{"expendablePodsPriorityCutoff", "consolidationSpotPools", "consolidationStepMax", "journalMemoryBytes", "journalDiskBytes", "debugPort", "kubeClientBurst", "kubeClientQPS"} {
 		settings[name] = 1
 	}
 	out, err := Render(mainDir, Input{Values: map[string]any{"settings": settings}})

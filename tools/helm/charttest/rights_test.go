@@ -176,4 +176,8 @@ func TestDefinitions(t *testing.T) {
 	if err != nil || out.Objects[0].GetAnnotations()["helm.sh/resource-policy"] != "" {
 		t.Errorf("without keep: %v", err)
 	}
+	out, err = Render(crdDir, Input{Values: map[string]any{"legacyAPIs": true}})
+	if err != nil || out.Find("CustomResourceDefinition provisioners.karpenter.sh") == nil || out.Find("CustomResourceDefinition awsnodetemplates.karpenter.k8s.aws") == nil {
+		t.Errorf("with legacyAPIs: %v", err)
+	}
 }

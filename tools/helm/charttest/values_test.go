@@ -268,7 +268,7 @@ func leaves(prefix string, values any, defaults any, into map[string]bool) {
 
 // elsewhere are the values that TestRulesAndDashboards sets; flowSchemas.enabled has an effect outside of
 // kube-system only, which "names" shows.
-var elsewhere = []string{"prometheusRule.enabled", "prometheusRule.additionalLabels", "dashboards.enabled", "dashboards.labels", "dashboards.annotations", "flowSchemas.enabled"}
+var elsewhere = []string{"prometheusRule.enabled", "prometheusRule.legacyNames", "prometheusRule.additionalLabels", "dashboards.enabled", "dashboards.labels", "dashboards.annotations", "flowSchemas.enabled"}
 
 // open are the values that are objects of any fields and have some by default.
 var open = []string{"strategy", "podSecurityContext", "nodeSelector", "affinity", "dashboards.labels"}

@@ -32,6 +32,10 @@
 - {env: NOMINATE_WAIT_MAX, value: nominateWaitMax}
 - {env: LEGACY_NODE_REPAIR, value: legacyNodeRepair}
 - {env: SCHEDULER_CONFIG, value: schedulerConfig}
+- {env: CLUSTER_AUTOSCALER_ANNOTATIONS, value: clusterAutoscalerAnnotations}
+- {env: EXPENDABLE_PODS_PRIORITY_CUTOFF, value: expendablePodsPriorityCutoff}
+- {env: LEGACY_APIS, value: legacyAPIs, provider: aws}
+- {env: LOG_FORMAT, value: logFormat}
 - {env: JOURNAL_MEMORY_BYTES, value: journalMemoryBytes}
 - {env: JOURNAL_DIR, value: journalDir}
 - {env: JOURNAL_DISK_BYTES, value: journalDiskBytes}

@@ -19,6 +19,10 @@ the rest. */}}
 {{- if eq (lower (get $env "IGNORE_DRA_REQUESTS")) "false" }}{{ $files = append $files "dra.yaml" }}{{ end -}}
 {{- if get $env "SCHEDULER_CONFIG" }}{{ $files = append $files "scheduler-config.yaml" }}{{ end -}}
 {{- if include "karpenter.ranksPods" . }}{{ $files = append $files "pod-deletion-cost.yaml" }}{{ end -}}
+{{- if and (eq .Values.provider "aws") (eq (lower (default "" (get $env "LEGACY_APIS"))) "true") -}}
+  {{- if .Values.specPolicy.enabled }}{{ fail "specPolicy.enabled forbids the controller what settings.legacyAPIs has it do: set one of the two" }}{{ end -}}
+  {{- $files = append $files "legacy.yaml" -}}
+{{- end -}}
 {{- range $files -}}
   {{- $rules = concat $rules (include "karpenter.rules" (dict "root" $ "file" . "kind" "ClusterRole") | fromJsonArray) -}}
 {{- end -}}
