@@ -171,7 +171,11 @@ func (r *reboots) reboot(i *instance) {
 		i.silentSince = r.w.at
 	}
 	takes := r.between(15*time.Second, one(&r.beside, 2*time.Minute, 9*time.Minute))
-	if r.w.chaos.stormy && r.chance(0.1) && !slices.Contains(r.w.opts.Without, NeverBoots) {
+	odds := 0.1
+	if slices.Contains(r.w.opts.With, NeverBoots) {
+		odds = 1
+	}
+	if r.w.chaos.stormy && r.chance(odds) && !slices.Contains(r.w.opts.Without, NeverBoots) {
 		r.w.count(string(NeverBoots))
 		return
 	}
