@@ -75,12 +75,12 @@ type claims struct {
 // A mark of another batch that holds is errElsewhere; a claim that is gone, or is to go, errLeft.
 func (c claims) note(ctx context.Context, m mark, holds func(mark) bool) error {
 	var err error
-	from := client.Reader(c.client)
+	from, isCache := client.Reader(c.client), true
 	for range markTries {
 		claim := &karpenterv1.NodeClaim{}
 		err = from.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
-		if from != c.reader && (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) { // the cache may not have it yet
-			from = c.reader
+		if isCache && (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) { // the cache may not have it yet
+			from, isCache = c.reader, false
 			continue
 		}
 		if err != nil {
@@ -102,7 +102,7 @@ func (c claims) note(ctx context.Context, m mark, holds func(mark) bool) error {
 		if !apierrors.IsConflict(err) {
 			break
 		}
-		from = c.reader
+		from, isCache = c.reader, false
 	}
 	if apierrors.IsNotFound(err) {
 		return errLeft
