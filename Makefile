@@ -35,7 +35,7 @@ CLUSTER_PACKAGES = $(call packages_calling,testkit\.(StartCluster|Binary)|loops\
 LONG_PACKAGES = $(call packages_calling,testing\.Short|testkit\.Long|rapid\.(Check|MakeCheck))
 CLUSTER_ENV := DEVCLUSTER_BIN=$(CURDIR)/bin/devcluster DOVETAIL_BIN=$(CURDIR)/bin/dovetail KARPENTER_BIN=$(CURDIR)/bin/karpenter IMAGE_BIN=$(CURDIR)/bin/image
 INSTALL_ENV := HELM_BIN=$(CURDIR)/bin/helm HELM3_BIN=$(CURDIR)/bin/helm3 KUBECTL_BIN=$(CURDIR)/bin/kubectl REGISTRY_BIN=$(CURDIR)/bin/registry
-TEST := go test -json -timeout 30m
+TEST := go test -json -timeout 45m
 REPORT := go -C tools run ./testreport
 # Tests of these modules read files outside of them, which go does not look at before it takes a cached result.
 OUTSIDE := -count=1
