@@ -139,7 +139,7 @@ func (l *Loop) convert(ctx context.Context, old *unstructured.Unstructured) erro
 	}
 	condition.Message = strings.Join(said, "\n")
 	if len(condition.Message) > messageMost {
-		condition.Message = condition.Message[:messageMost]
+		condition.Message = strings.ToValidUTF8(condition.Message[:messageMost], "") // without a part of a character
 	}
 	return l.report(ctx, old, condition)
 }
