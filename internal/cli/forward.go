@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -16,12 +18,14 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/klog/v2"
+
+	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
 const (
 	// leaseName is the lease that the leader holds, unless --leader-election-name says otherwise.
 	leaseName = "karpenter-leader-election"
-	// debugPort is where the leader answers, unless --debug-port says otherwise.
+	// debugPort is where a leader answers whose lease does not say.
 	debugPort = 8082
 )
 
@@ -36,23 +40,48 @@ func (f *journalFlags) forward(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	namespace, pod, err := leader(ctx, clients, f.namespace)
+	lease, err := heldLease(ctx, clients, f.namespace)
 	if err != nil {
 		return "", err
 	}
-	address, err := forwardTo(ctx, config, clients, namespace, pod)
+	port, err := debugPortOf(lease)
 	if err != nil {
-		return "", fmt.Errorf("forward a port to the leader, pod %s/%s: %w", namespace, pod, err)
+		return "", err
+	}
+	host, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	if lease.Labels[operator.LabelRunsIn] == operator.RunsOnHost {
+		if here, err := os.Hostname(); err != nil || here != host {
+			return "", fmt.Errorf("the leader runs outside the cluster, on %s, and answers there alone, on 127.0.0.1:%d; ask there, or give --journal", host, port)
+		}
+		return fmt.Sprintf("http://127.0.0.1:%d", port), nil
+	}
+	address, err := forwardTo(ctx, config, clients, lease.Namespace, host, port)
+	if err != nil {
+		return "", fmt.Errorf("forward a port to the leader, pod %s/%s: %w", lease.Namespace, host, err)
 	}
 	return address, nil
 }
 
-// leader returns the pod that leads, by the lease that it holds. Without a namespace the lease is looked
-// for in all of them.
-func leader(ctx context.Context, clients kubernetes.Interface, namespace string) (in, pod string, err error) {
+// debugPortOf returns the debug port of the replica that holds a lease.
+func debugPortOf(lease *coordinationv1.Lease) (int, error) {
+	said, is := lease.Labels[operator.LabelDebugPort]
+	switch port, err := strconv.ParseUint(said, 10, 16); {
+	case !is:
+		return debugPort, nil
+	case said == "":
+		return 0, fmt.Errorf("the leader %s has no debug port: --journal-memory-bytes is 0", *lease.Spec.HolderIdentity)
+	case err != nil || port == 0:
+		return 0, fmt.Errorf("label %s of lease %s/%s is %q, not a port: give --address", operator.LabelDebugPort, lease.Namespace, lease.Name, said)
+	default:
+		return int(port), nil
+	}
+}
+
+// heldLease returns the lease that the leader holds. Without a namespace it is looked for in all of them.
+func heldLease(ctx context.Context, clients kubernetes.Interface, namespace string) (*coordinationv1.Lease, error) {
 	leases, err := clients.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
 	if err != nil {
-		return "", "", fmt.Errorf("look for the lease %s: %w; with --namespace it is looked for there alone", leaseName, err)
+		return nil, fmt.Errorf("look for the lease %s: %w; with --namespace it is looked for there alone", leaseName, err)
 	}
 	var held []coordinationv1.Lease
 	for _, l := range leases.Items {
@@ -62,16 +91,15 @@ func leader(ctx context.Context, clients kubernetes.Interface, namespace string)
 	}
 	switch len(held) {
 	case 0:
-		return "", "", fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --namespace %s; give --address, or --journal", leaseName, namespace)
+		return nil, fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --namespace %s; give --address, or --journal", leaseName, namespace)
 	case 1:
-		pod, _, _ = strings.Cut(*held[0].Spec.HolderIdentity, "_")
-		return held[0].Namespace, pod, nil
+		return &held[0], nil
 	}
-	return "", "", fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --namespace", leaseName, held[0].Namespace, held[1].Namespace)
+	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --namespace", leaseName, held[0].Namespace, held[1].Namespace)
 }
 
 // forwardTo forwards a free local port to a pod's debug port.
-func forwardTo(ctx context.Context, config *rest.Config, clients kubernetes.Interface, namespace, pod string) (string, error) {
+func forwardTo(ctx context.Context, config *rest.Config, clients kubernetes.Interface, namespace, pod string, port int) (string, error) {
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return "", err
@@ -80,7 +108,7 @@ func forwardTo(ctx context.Context, config *rest.Config, clients kubernetes.Inte
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 	ready := make(chan struct{})
 	ctx = klog.NewContext(ctx, logr.Discard()) // what goes wrong is in the errors
-	forwarder, err := portforward.NewOnAddressesWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", debugPort)}, ready, io.Discard, io.Discard)
+	forwarder, err := portforward.NewOnAddressesWithContext(ctx, dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, ready, io.Discard, io.Discard)
 	if err != nil {
 		return "", err
 	}

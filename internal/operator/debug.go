@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -13,6 +14,16 @@ import (
 
 // HeaderLeader names the replica that leads, in the answer of one that does not.
 const HeaderLeader = "Dovetail-Leader"
+
+// Labels of the lease say where the replica that holds it answers, always on its loopback address.
+const (
+	// LabelDebugPort is its debug port; empty: it has none.
+	LabelDebugPort = "dovetail.sh/debug-port"
+	// LabelRunsIn is RunsInPod, which a port is forwarded to, or RunsOnHost.
+	LabelRunsIn = "dovetail.sh/runs-in"
+	RunsInPod   = "pod"
+	RunsOnHost  = "host"
+)
 
 // leadership is who leads, as the election saw it last.
 type leadership struct {
@@ -39,6 +50,23 @@ func (l *leadership) leader() (host string, isMe bool) {
 	}
 	host, _, _ = strings.Cut(*holder, "_")
 	return host, *holder == l.me
+}
+
+// labelled returns a lock whose lease has labels that say where the debug port of this replica is.
+func labelled(lock resourcelock.Interface, debugAddress string) resourcelock.Interface {
+	lease, is := lock.(*resourcelock.LeaseLock)
+	if !is {
+		return lock
+	}
+	_, port, err := net.SplitHostPort(debugAddress)
+	if err != nil {
+		port = ""
+	}
+	lease.Labels = map[string]string{LabelDebugPort: port, LabelRunsIn: RunsOnHost}
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // as in every container of a pod
+		lease.Labels[LabelRunsIn] = RunsInPod
+	}
+	return lease
 }
 
 type observedLock struct {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -85,6 +87,33 @@ func TestTheDebugPortAnswersForItsOwnNameOnly(t *testing.T) {
 		answers.ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("a request to %q: status %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestTheLeaseSaysWhereTheDebugPortIs(t *testing.T) {
+	for name, c := range map[string]struct{ service, address, port, runsIn string }{
+		"a pod":                      {"10.0.0.1", "127.0.0.1:8082", "8082", RunsInPod},
+		"a process outside":          {"", "127.0.0.1:38911", "38911", RunsOnHost},
+		"nothing is served":          {"", "", "", RunsOnHost},
+		"by the other IP family too": {"10.0.0.1", "[::1]:9090", "9090", RunsInPod},
+	} {
+		t.Setenv("KUBERNETES_SERVICE_HOST", c.service)
+		api := fake.NewClientset()
+		lock, err := resourcelock.New(resourcelock.LeasesResourceLock, "kube-system", "lease", api.CoreV1(), api.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: "me"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock = labelled(lock, c.address)
+		if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}); err != nil {
+			t.Fatal(err)
+		}
+		lease, err := api.CoordinationV1().Leases("kube-system").Get(t.Context(), "lease", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if port, runsIn := lease.Labels[LabelDebugPort], lease.Labels[LabelRunsIn]; port != c.port || runsIn != c.runsIn {
+			t.Errorf("%s: labels %v, want port %q and %q", name, lease.Labels, c.port, c.runsIn)
 		}
 	}
 }

@@ -56,6 +56,8 @@ type Options struct {
 	traces *observe.Traces
 	// leads is who leads, over all terms.
 	leads *leadership
+	// debugAddress is where /debug answers; empty: nowhere.
+	debugAddress string
 	// fence is that of the present term.
 	fence *Fence
 }
@@ -136,6 +138,7 @@ func run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer srv.close()
+	opts.debugAddress = srv.debug.address()
 	opts.Log.Info("started", "version", opts.Version, "cloud_provider", opts.Settings.CloudProvider,
 		"metrics", srv.metrics.address(), "health", srv.health.address(), "debug", srv.debug.address())
 	for {

@@ -158,7 +158,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
-		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(lock)),
+		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(labelled(lock, opts.debugAddress))),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{

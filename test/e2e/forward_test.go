@@ -31,7 +31,8 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 	c := connect(t, cluster)
 	installDefinitions(t, c)
 	installPool(t, c, 16)
-	controller := start(t, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", debug,
+	inPod := []string{"KUBERNETES_SERVICE_HOST=127.0.0.1"} // as the process that the pod below stands for
+	controller := startIn(t, inPod, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", debug,
 		"--cloud-provider", "kwok", "--leader-election-namespace", metav1.NamespaceSystem)
 	deploy(t, c, 5)
 	var node string
@@ -96,6 +97,17 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 			t.Errorf("%s: status %d, want %d and %q:\n%s", name, status, asked.status, asked.says, p)
 		}
 	}
+	// A process outside the cluster is asked on this computer, whatever port it took.
+	controller.stop()
+	outside := start(t, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
+		"--cloud-provider", "kwok", "--leader-election-namespace", metav1.NamespaceSystem)
+	testkit.Eventually(t, patience, func() error {
+		p := start(t, "replay", "--kubeconfig", impersonating(t, cluster, "viewer"), "-n", "kube-system")
+		if status := p.awaitEnd(); status != 0 {
+			return fmt.Errorf("replay ends with %d:\n%s\n%s", status, p, outside)
+		}
+		return nil
+	})
 }
 
 // impersonating returns a kubeconfig of somebody; empty: of an administrator.

@@ -125,7 +125,7 @@ func (s *stage) startController(ctx context.Context, config *rest.Config, logs *
 	}
 	s.events = newFeed(slog.NewJSONHandler(io.MultiWriter(file, logs), nil))
 	settings := s.opts.Settings
-	settings.MetricsPort, settings.HealthProbePort = 0, 0
+	settings.MetricsPort, settings.HealthProbePort, settings.DebugPort = 0, 0, 0
 	settings.DisableLeaderElection, settings.LeaderElectionNamespace = false, "kube-system"
 	settings.CloudProvider = s.opts.Provider
 	run := operator.Options{Config: config, Log: slog.New(s.events), Version: s.opts.Version, Commit: s.opts.Commit}
