@@ -33,7 +33,8 @@ var floors = [][]string{
 	{"internal/kube/apply", "internal/kube/observe", "internal/decision/simulate"},
 	{"internal/controller"},
 	{"internal/operator"},
-	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/nodegroups"},
+	{"internal/cli/nodegroups"},
+	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/savings"},
 	{"internal/cli"},
 	{"cmd"},
 	// Tests only; what they hold ships in no binary.

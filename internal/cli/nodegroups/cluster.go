@@ -147,7 +147,7 @@ func groupsOf(nodes []corev1.Node) []nodegroup.Group {
 		if name == "" {
 			continue
 		}
-		labels, taints := ownLabels(n), ownTaints(n)
+		labels, taints := OwnLabels(n), OwnTaints(n)
 		g := groups[name]
 		if g == nil {
 			g = &nodegroup.Group{Name: name, Source: "labels of Nodes, group", Labels: labels, Taints: taints, Spot: isSpot(n), AMIType: amiType(n)}
@@ -176,8 +176,8 @@ func groupsOf(nodes []corev1.Node) []nodegroup.Group {
 	return out
 }
 
-// ownLabels returns the labels that people gave a Node: those whose domain is of neither Kubernetes nor a cloud.
-func ownLabels(n *corev1.Node) map[string]string {
+// OwnLabels returns the labels that people gave a Node: those whose domain is of neither Kubernetes nor a cloud.
+func OwnLabels(n *corev1.Node) map[string]string {
 	labels := map[string]string{}
 	for k, v := range n.Labels {
 		domain, _, has := strings.Cut(k, "/")
@@ -191,7 +191,8 @@ func ownLabels(n *corev1.Node) map[string]string {
 	return labels
 }
 
-func ownTaints(n *corev1.Node) (taints []corev1.Taint) {
+// OwnTaints returns the taints of a Node that neither Kubernetes nor an autoscaler gave it.
+func OwnTaints(n *corev1.Node) (taints []corev1.Taint) {
 	for _, t := range n.Spec.Taints {
 		if strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 			t.Key == translate.ToBeDeletedTaintKey || t.Key == translate.DeletionCandidateTaintKey {

@@ -23,8 +23,10 @@ var table []byte
 const (
 	// Domain is that of the labels below; users may not make up more.
 	Domain = "karpenter.k8s.aws"
-	region = "us-east-1"
-	zoneID = "topology.k8s.aws/zone-id"
+	// Region and PricesOf say where and when the prices were taken.
+	Region   = "us-east-1"
+	PricesOf = "May 2025"
+	zoneID   = "topology.k8s.aws/zone-id"
 
 	mebibyte = 1 << 20
 	gibibyte = 1 << 30
@@ -195,7 +197,7 @@ func (r record) labels(name *regexp.Regexp) label.Requirements {
 		label.InstanceType:              label.In(r["name"]),
 		"kubernetes.io/arch":            label.In(r["arch"]),
 		"kubernetes.io/os":              label.In("linux"),
-		"topology.kubernetes.io/region": label.In(region),
+		"topology.kubernetes.io/region": label.In(Region),
 		instance("family"):              label.In(family),
 		instance("size"):                label.In(size),
 		instance("cpu"):                 label.In(r["vcpu"]),

@@ -151,7 +151,7 @@ func (j *judge) checkSpread(r *rule, domains map[string]*counts) {
 	if t := domains[missing]; t != nil && t.owners > 0 {
 		j.violated("spread over %s: %d pods are on nodes without the label", r.key, t.owners)
 	}
-	if r.key == hostnameKey {
+	if r.key == hostnameKey && !j.s.NodeDomains {
 		for _, d := range byDomain(domains) {
 			t := domains[d]
 			others := t.owners - t.ownersMatching
@@ -238,6 +238,9 @@ func (j *judge) eligible(r *rule) map[string]bool {
 	}
 	for _, h := range j.hosts {
 		note(h)
+	}
+	if j.s.NodeDomains {
+		return domains
 	}
 	for i := range j.s.NodePools {
 		for t := range j.s.InstanceTypes {

@@ -19,6 +19,9 @@ type Scenario struct {
 	DaemonSets    []DaemonSet    `json:"daemonSets"`
 	Nodes         []Node         `json:"nodes"`
 	PodGroups     []PodGroup     `json:"podGroups"`
+	// NodeDomains has spread count the domains of nodes that there are, as kube-scheduler does; else those in which
+	// nodes could be launched count, too. It is an extension of kscen/1.
+	NodeDomains bool `json:"nodeDomains,omitempty"`
 }
 
 // Consolidates reports whether the question is what to do about the nodes that there are:

@@ -25,7 +25,9 @@ const podsMax = 1_000_000
 
 // Catalog is what can be launched, the labels that come with it, and which gates are on.
 type Catalog struct {
-	Types      []*catalog.Type
+	Types []*catalog.Type
+	// TypesOf returns what the node class of a NodePool offers; nil: Types, whatever the class.
+	TypesOf    func(*karpenterv1.NodePool) []*catalog.Type
 	Vocabulary cloud.Vocabulary
 	Gates      Gates
 }
@@ -60,7 +62,7 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 			return Case{}, err
 		}
 		markReady(np)
-		store.SetTypes(mirror.ClassOfPool(np), from.Types, nil)
+		store.SetTypes(mirror.ClassOfPool(np), from.typesOf(np), nil)
 		if err := store.Observe(np); err != nil {
 			return Case{}, err
 		}
@@ -86,6 +88,14 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	}
 	c.Snapshot = grouped(store.Snapshot(), groups)
 	return c, nil
+}
+
+// typesOf returns what can be launched from a NodePool.
+func (c *Catalog) typesOf(np *karpenterv1.NodePool) []*catalog.Type {
+	if c.TypesOf != nil {
+		return c.TypesOf(np)
+	}
+	return c.Types
 }
 
 // manages returns whether a pool or a claim names node classes of a group and kind, whose

@@ -55,7 +55,7 @@ func optional(list client.ObjectList) bool {
 func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 	var all []client.Object
 	for _, empty := range watched() {
-		objects, err := listed(ctx, r, empty)
+		objects, err := listed(ctx, r, empty, optional(empty))
 		if err != nil {
 			return nil, err
 		}
@@ -65,12 +65,13 @@ func Objects(ctx context.Context, r client.Reader) ([]client.Object, error) {
 	return append(all, named...), err
 }
 
-// listed reads all objects of a kind, page by page.
-func listed(ctx context.Context, r client.Reader, empty client.ObjectList) (all []client.Object, err error) {
+// listed reads all objects of a kind, page by page. Of a kind that the API server need not serve (mayLack) there are
+// none if it does not.
+func listed(ctx context.Context, r client.Reader, empty client.ObjectList, mayLack bool) (all []client.Object, err error) {
 	for next, more := "", true; more; more = next != "" {
 		list := empty.DeepCopyObject().(client.ObjectList) // what is read adds to what there is
 		err := r.List(ctx, list, client.Limit(pageSize), client.Continue(next))
-		if optional(list) && meta.IsNoMatchError(err) {
+		if mayLack && meta.IsNoMatchError(err) {
 			return nil, nil
 		}
 		if err != nil {

@@ -22,7 +22,7 @@ func ObjectsWithoutPools(ctx context.Context, r client.Reader) ([]client.Object,
 		case *karpenterv1.NodePoolList, *karpenterv1.NodeClaimList:
 			continue
 		}
-		objects, err := listed(ctx, r, empty)
+		objects, err := listed(ctx, r, empty, optional(empty))
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/cli/savings"
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
+)
+
+// savingsInput is what the flags say.
+type savingsInput struct {
+	kubeconfig, page, output string
+	files                    []string
+	redact                   bool
+	terms                    savings.Terms
+}
+
+func newSavings() *cobra.Command {
+	var in savingsInput
+	cmd := &cobra.Command{
+		Use:   "savings",
+		Short: "Say what a cluster costs, what it would cost under Dovetail, and the least possible",
+		Long: `Read a cluster, whoever scales it now (upstream Karpenter, Cluster Autoscaler, node groups), and
+say what its nodes cost, what they would cost when Dovetail had consolidated them, and what nodes
+for these pods must cost at least. Nothing needs to be installed, the cluster is only read, no
+cloud is asked, and nothing leaves this computer.
+
+A table goes to the terminal and one HTML page to a file (--html), which needs nothing else and can
+be passed on: nodes by price, NodePools, workloads, the steps and evictions, what was left alone
+and why, and what the figures presume. --redact replaces the names that people chose.
+
+Nodes that are of no NodePool are taken to be of NodePools that are proposed and printed. Prices are
+those of the catalog in this program (EC2, us-east-1, May 2025; KWOK's own). A node without a known
+price is left alone, and said to be.
+
+The right to list is enough (deploy/kubernetes/optional/savings-reader.yaml), on: pods, nodes, namespaces,
+limitranges, persistentvolumes, persistentvolumeclaims; apps daemonsets; policy
+poddisruptionbudgets; storage.k8s.io storageclasses, csinodes, volumeattachments; node.k8s.io
+runtimeclasses; scheduling.k8s.io podgroups; karpenter.sh nodepools, nodeclaims.
+
+The exit status is 0 when there is an answer, 1 when there is none, 2 when it was called wrongly.`,
+		Example: `  dovetail savings
+  dovetail savings --redact --html for-the-team.html
+  dovetail savings -f cluster.json.gz --spot
+  dovetail savings --html= -o json | jq .afterPerHour`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if in.output != simulate.Table && in.output != simulate.JSON {
+				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", in.output))
+			}
+			if len(in.files) > 0 && in.kubeconfig != "" {
+				return wrongUse(cmd, errors.New("give either --kubeconfig or -f: one says which cluster to read, the other what was read of one"))
+			}
+			return runSavings(cmd, &in)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	fs.StringSliceVarP(&in.files, "filename", "f", nil, "read files instead of a cluster: what dovetail snapshot wrote, or kubectl get -o yaml; plain or .gz")
+	fs.StringVar(&in.page, "html", "savings.html", "where to write the page; empty: nowhere")
+	fs.StringVarP(&in.output, "output", "o", simulate.Table, "table, or json")
+	fs.BoolVar(&in.redact, "redact", false, "replace the names and labels that people chose")
+	fs.BoolVar(&in.terms.Spot, "spot", false, "let proposed NodePools launch spot where nodes are on demand now")
+	fs.BoolVar(&in.terms.OwnTypes, "own-types", false, "let proposed NodePools launch only the instance types that their nodes have")
+	return cmd
+}
+
+func runSavings(cmd *cobra.Command, in *savingsInput) error {
+	done := reportWhenLong(cmd.ErrOrStderr(), "reading")
+	objects, name, err := in.read(cmd.Context())
+	done()
+	if err != nil {
+		return err
+	}
+	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d objects", len(objects)))
+	report, err := savings.Make(savings.Input{
+		Objects: objects, Cluster: name, At: time.Now(), Redact: in.redact, Terms: in.terms, Clock: simulate.Clock{Now: time.Now, CPU: cpuTime},
+	})
+	done()
+	if err != nil {
+		return err
+	}
+	if in.output == simulate.JSON {
+		b, err := json.Marshal(report)
+		if err != nil {
+			return fmt.Errorf("print the report: %w", err)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
+	} else {
+		fmt.Fprint(cmd.OutOrStdout(), report.Table())
+	}
+	if in.page == "" {
+		return nil
+	}
+	f, err := os.OpenFile(in.page, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	err = report.WritePage(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "wrote the page %s\n", in.page)
+	return nil
+}
+
+// read returns the objects and the name of where they are from.
+func (in *savingsInput) read(ctx context.Context) ([]client.Object, string, error) {
+	if len(in.files) > 0 {
+		objects, err := simulate.PresentIn(in.files)
+		return objects, in.files[0], err
+	}
+	reader, host, err := clusterReader(in.kubeconfig)
+	if err != nil {
+		return nil, "", err
+	}
+	objects, err := simulate.Present(ctx, reader)
+	return objects, host, err
+}
