@@ -27,7 +27,7 @@ var floors = [][]string{
 	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},
 	{"internal/core/deletioncost"},
-	{"internal/convert", "internal/kube/condition", "internal/controller/loop", "internal/decision/record"},
+	{"internal/convert", "internal/kube/condition", "internal/controller/loop", "internal/decision/record", "internal/view"},
 	{"internal/kube/translate", "internal/kube/devices", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},
 	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/sim/awssim"},
 	{"internal/kube/apply", "internal/kube/observe", "internal/decision/simulate"},

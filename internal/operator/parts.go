@@ -49,6 +49,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 // registrant is one loop or controller that adds itself to the manager.
@@ -71,6 +72,8 @@ type Parts struct {
 	Log         *slog.Logger
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Views is given every snapshot that was decided about; nil: nobody is.
+	Views *live.Latest
 	// Traces follows decisions; nil: nobody does.
 	Traces *observe.Traces
 	// Later has something done after a pause; nil: by a goroutine of its own. Suffix returns the
@@ -98,6 +101,7 @@ func (p *Parts) Assemble(ctx context.Context) error {
 			return fmt.Errorf("add provider: %w", err)
 		}
 	}
+	p.Views.Begin(p.mirror)
 	loops := p.loops()
 	if r, ok := p.Cloud.(registrant); ok {
 		loops = append(loops, r)
@@ -198,7 +202,7 @@ func (p *Parts) loops() []registrant {
 		pools, claims, types, provisioner,
 		&disruption.Loop{
 			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal,
+			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal, Views: p.Views,
 			Repair: p.repairs(), Reboots: p.reboots(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
 		},
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
@@ -268,7 +272,7 @@ func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quar
 	return &provisioning.Loop{
 		Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
 		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
-		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal, Traces: p.Traces,
+		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal, Views: p.Views, Traces: p.Traces,
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 const (
@@ -52,6 +53,8 @@ type Options struct {
 	identity string
 	// journal keeps the decisions of all terms; nil: nobody does.
 	journal *journal.Journal
+	// views keeps what views are made from, over all terms.
+	views *live.Latest
 	// traces follows decisions, over all terms; nil: nobody does.
 	traces *observe.Traces
 	// leads is who leads, over all terms.
@@ -133,7 +136,8 @@ func run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer closeRecords()
-	srv, err := serve(&opts.Settings, metrics.Registry, opts.journal, opts.leads)
+	opts.views = &live.Latest{Journal: newRefused(opts.journal)}
+	srv, err := serve(&opts.Settings, metrics.Registry, opts.journal, &live.Views{Latest: opts.views, Now: time.Now}, opts.leads)
 	if err != nil {
 		return err
 	}

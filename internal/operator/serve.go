@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 const (
@@ -43,7 +44,7 @@ type endpoint struct {
 }
 
 // serve binds the ports and answers on them. The error names the flag of a port that is taken.
-func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, leads *leadership) (*server, error) {
+func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, views *live.Views, leads *leadership) (*server, error) {
 	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
 	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
@@ -54,6 +55,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, lea
 		debug.Handle(journal.Path, decisions)
 		debug.Handle(journal.Path+"/", decisions)
 	}
+	debug.Handle(live.Path+"/", leads.leaderOnly(views.Handler()))
 	if s.EnableProfiling {
 		addProfiling(debug)
 	}
@@ -61,7 +63,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, lea
 		srv.metrics.open("metrics-port", anyAddress, s.MetricsPort, metrics),
 		srv.health.open("health-probe-port", anyAddress, s.HealthProbePort, probes),
 	)
-	if err == nil && (s.JournalMemoryBytes > 0 || s.EnableProfiling) {
+	if err == nil {
 		err = srv.debug.open("debug-port", loopback, s.DebugPort, loopbackOnly(debug))
 	}
 	if err != nil {

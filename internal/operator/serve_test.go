@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 // TestWhatReportsTheClusterIsOnLoopbackOnly asks every port for everything.
@@ -21,7 +22,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept, &leadership{alone: true})
+	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 	}
 	for path, at := range map[string]*endpoint{
 		"/metrics": &srv.metrics, "/healthz": &srv.health, "/readyz": &srv.health,
-		"/debug/journal": &srv.debug, "/debug/journal/all": &srv.debug, "/debug/pprof/": &srv.debug, "/debug/pprof/cmdline": &srv.debug,
+		"/debug/journal": &srv.debug, "/debug/view/overview": &srv.debug, "/debug/journal/all": &srv.debug, "/debug/pprof/": &srv.debug, "/debug/pprof/cmdline": &srv.debug,
 	} {
 		for _, e := range []*endpoint{&srv.metrics, &srv.health, &srv.debug} {
 			_, port, err := net.SplitHostPort(e.address())
@@ -57,7 +58,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 
 func TestEveryServerHasItsBounds(t *testing.T) {
 	t.Parallel()
-	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil, &leadership{alone: true})
+	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestAPortThatIsTakenIsNamedByItsFlag(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
-	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil, &leadership{alone: true}); err == nil || !strings.Contains(err.Error(), "--debug-port") {
+	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true}); err == nil || !strings.Contains(err.Error(), "--debug-port") {
 		t.Errorf("error %v, want --debug-port in it", err)
 	}
 }

@@ -83,7 +83,7 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	}
 	p := &Parts{
 		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Nominations: nominations, Now: time.Now,
-		Events: observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal, Traces: opts.traces,
+		Events: observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal, Views: opts.views, Traces: opts.traces,
 	}
 	if err := p.Assemble(ctx); err != nil {
 		return err

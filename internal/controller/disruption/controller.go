@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 // Loop is the disruption loop. Its fields are set once, before Register.
@@ -38,6 +39,8 @@ type Loop struct {
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Views is given every decision, with the snapshot; nil: nobody is.
+	Views *live.Latest
 
 	begun bool
 	// annotationsAt is when the do-not-disrupt annotations of pods were last reported.

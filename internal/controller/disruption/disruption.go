@@ -60,7 +60,8 @@ func (l *Loop) events() disrupt.Events {
 // pass is one decision carried out.
 func (l *Loop) pass(ctx context.Context) error {
 	events := l.events()
-	snap := l.Quarantine.Without(l.Disrupter.Launcher.Snapshot())
+	whole := l.Disrupter.Launcher.Snapshot()
+	snap := l.Quarantine.Without(whole)
 	asked := &record.Decision{
 		Loop: record.Disruption, Snapshot: snap, Memory: l.memory,
 		Disrupt: l.options(snap, events),
@@ -69,6 +70,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	next, err := l.decide(asked)
 	if err != nil {
 		l.memory.DecisionFailed()
+		l.Views.Disrupted(whole, &asked.Disruption, &l.memory, err)
 		return err
 	}
 	p := &asked.Disruption
@@ -80,6 +82,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	l.memory = next
 	l.Journal.Add(asked)
+	l.Views.Disrupted(whole, p, &next, err)
 	l.reportPools(snap)
 	l.reportWaiting(snap)
 	l.reportScores(p)

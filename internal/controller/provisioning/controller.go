@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 const (
@@ -52,6 +53,8 @@ type Loop struct {
 	Quarantine *apply.Quarantine
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
+	// Views is given every snapshot, with the pods that are refused; nil: nobody is.
+	Views *live.Latest
 	// Traces is given every decision; nil: nobody is.
 	Traces *observe.Traces
 	// Buffers is given where the chunks of capacity buffers are; nil: room is kept for none.
@@ -154,6 +157,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
 	others := len(snap.Buffers) + len(snap.Excluded)
 	if len(snap.Pending)+others == 0 {
+		l.Views.Provisioned(snap, nil, nil)
 		l.reportNone()
 		return nil
 	}
@@ -175,8 +179,9 @@ func (l *Loop) pass(ctx context.Context) error {
 			due[again.Pending[i].PodRef] = true
 		}
 		refused = slices.DeleteFunc(refused, func(r plan.Refusal) bool { return due[r.Pod] })
-		_, err = l.passOf(ctx, &again, refused)
+		refused, err = l.passOf(ctx, &again, refused)
 	}
+	l.Views.Provisioned(snap, refused, err)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -27,6 +28,38 @@ type trouble struct {
 	until time.Time // before which it is short
 	risk  float64   // at the time of the last report
 	at    time.Time
+	// shorts and reclaims are how often each was reported since the place was last as good as others.
+	shorts, reclaims int
+}
+
+// Shortage is what is remembered of a place.
+type Shortage struct {
+	Place
+	// Until is before when nothing is launched from there; not after the instant asked about: it
+	// only counts as dearer.
+	Until time.Time
+	// Risk is how much dearer it counts as, as a share of the price.
+	Risk float64
+	// Reported is when it was last reported. Shorts is how often there was no capacity, Reclaims how
+	// often an instance was taken back.
+	Reported         time.Time
+	Shorts, Reclaims int
+}
+
+// Known returns what is remembered of all places, sorted by type, zone, capacity type, reservation
+// and placement group.
+func (s *Shortages) Known(now time.Time) []Shortage {
+	var known []Shortage
+	for p, t := range s.places {
+		if !t.over(now) {
+			known = append(known, Shortage{p, t.until, t.riskAt(now), t.at, t.shorts, t.reclaims})
+		}
+	}
+	slices.SortFunc(known, func(a, b Shortage) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
+			cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Group, b.Group))
+	})
+	return known
 }
 
 const (
@@ -44,17 +77,25 @@ const (
 func (s *Shortages) Short(p Place, now time.Time, keep time.Duration) {
 	t := s.report(p, now)
 	t.until = now.Add(keep)
+	t.shorts++
 	s.places[p] = t
 }
 
 // Reclaimed notes that an instance was taken back at a place.
-func (s *Shortages) Reclaimed(p Place, now time.Time) { s.places[p] = s.report(p, now) }
+func (s *Shortages) Reclaimed(p Place, now time.Time) {
+	t := s.report(p, now)
+	t.reclaims++
+	s.places[p] = t
+}
 
 func (s *Shortages) report(p Place, now time.Time) trouble {
 	if s.places == nil {
 		s.places = map[Place]trouble{}
 	}
 	t, had := s.places[p]
+	if t.over(now) {
+		t.shorts, t.reclaims = 0, 0
+	}
 	if !had && len(s.places) >= placesMax {
 		s.forget(now)
 	}

@@ -23,39 +23,7 @@ func (w *work) unmovable(n *cluster.Node) verdict.Verdict {
 // eventually, the node has to be replaced in the end: then its pods do not block that if its
 // NodeClaim has a terminationGracePeriod.
 func (w *work) blocked(n *cluster.Node, eventually bool) verdict.Verdict {
-	no := func(format string, args ...any) verdict.Verdict {
-		return verdict.Of(verdict.NodeBlocked, n.Name, format, args...)
-	}
-	forgiven := eventually && n.HasGrace
-	_, ok := w.snap.PoolByName(n.Pool)
-	switch {
-	case !ok:
-		return no("its NodePool %q does not exist", n.Pool)
-	case n.Rebooting:
-		return no("node is rebooting")
-	case !n.Initialized:
-		return no("it is not initialized")
-	case n.DoNotDisrupt != "" && !(forgiven && n.DoNotDisruptByPods):
-		return no("%s", n.DoNotDisrupt)
-	case n.Planned > 0:
-		return meantFor(n)
-	case w.replaces(n):
-		return no("it replaces nodes whose pods are still to come")
-	case forgiven:
-		return verdict.Verdict{}
-	}
-	for i := range n.Reschedulable {
-		r := &n.Reschedulable[i]
-		if r.DoNotDisrupt != "" {
-			return no("pod %s has %s", r, r.DoNotDisrupt)
-		}
-		for _, g := range r.PDBs {
-			if pdb := &w.snap.PDBs[g]; pdb.Allowed <= 0 {
-				return no("pod %s: PodDisruptionBudget %s allows no eviction now", r, pdb.Name)
-			}
-		}
-	}
-	return verdict.Verdict{}
+	return holdOf(w.snap, n, eventually, func() bool { return w.replaces(n) }).Why
 }
 
 // fixed returns why a node of a static pool stays: nothing can be launched in its place. For an
@@ -71,17 +39,17 @@ func meantFor(n *cluster.Node) verdict.Verdict {
 	return verdict.Of(verdict.NodeBlocked, n.Name, "%d pods are meant for it", n.Planned)
 }
 
-// hadPodEvent returns why a node is not considered for consolidation yet: consolidateAfter has not
-// elapsed since the last pod event.
-func (w *work) hadPodEvent(n *cluster.Node) verdict.Verdict {
-	pool, _ := w.snap.PoolByName(n.Pool)
+// HadPodEvent returns why a node is not considered for consolidation yet: consolidateAfter has not
+// elapsed since the last pod event. The node's pool must exist.
+func HadPodEvent(snap *cluster.Snapshot, n *cluster.Node) verdict.Verdict {
+	pool, _ := snap.PoolByName(n.Pool)
 	idle, ever := ConsolidatableAt(n, pool)
 	switch {
 	case !ever:
 		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "consolidateAfter of pool %s is Never", n.Pool)
-	case w.snap.At.Before(idle):
+	case snap.At.Before(idle):
 		return verdict.Of(verdict.ConsolidateAfterNotElapsed, n.Name, "no pod event for %s, consolidateAfter of pool %s is %s",
-			w.snap.At.Sub(n.LastPodEvent).Round(time.Second), n.Pool, pool.ConsolidateAfter)
+			snap.At.Sub(n.LastPodEvent).Round(time.Second), n.Pool, pool.ConsolidateAfter)
 	}
 	return verdict.Verdict{}
 }
@@ -100,7 +68,7 @@ func (w *work) busy(n *cluster.Node) verdict.Verdict {
 	if why := w.blocked(n, false); !why.IsYes() {
 		return why
 	}
-	return w.hadPodEvent(n)
+	return HadPodEvent(w.snap, n)
 }
 
 // replaceable returns why nothing is launched for the pods of a node: replacements of its pool failed a

@@ -23,7 +23,7 @@ func TestNodesOfOneAgeAreDueAtDifferentTimes(t *testing.T) {
 			tenths := map[int64]int{}
 			for i := range 1000 {
 				n := cluster.Node{Claim: fmt.Sprintf("general-%d", i), Created: created, Expires: created.Add(tc.life)}
-				at := due(&n)
+				at := DueAt(&n)
 				if at.Before(begin) || at.After(begin.Add(tc.window/2)) {
 					t.Fatalf("%s is due %s after the window began, which is %s long", n.Claim, at.Sub(begin), tc.window)
 				}

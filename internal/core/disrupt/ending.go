@@ -8,10 +8,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// due returns when a node is to be replaced because it is about to expire or be interrupted. Nodes with
+// DueAt returns when a node is to be replaced because it is about to expire or be interrupted. Nodes with
 // the same end are due at different times in the first half of the window before it. The second half is
 // left for budgets and failures.
-func due(n *cluster.Node) time.Time {
+func DueAt(n *cluster.Node) time.Time {
 	life := n.Expires.Sub(n.Created)
 	window := min(max(life/10, expiryWindowMin), expiryWindowMax)
 	if n.Reclaimed == "" {
@@ -30,5 +30,5 @@ func (w *work) urgent(n *cluster.Node, reason string) bool {
 // goesSoon reports whether a node is going to be removed, so that pods are better planned for others. A
 // node that starts is not ready for other reasons than that it is unhealthy.
 func (w *work) goesSoon(n *cluster.Node) bool {
-	return n.Initialized && len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.PrefersOthers() || !n.Expires.IsZero() && !w.snap.At.Before(due(n))
+	return n.Initialized && len(n.Ailments) > 0 || n.Drifted != "" && w.fixed(n, Drifted).IsYes() || n.PrefersOthers() || !n.Expires.IsZero() && !w.snap.At.Before(DueAt(n))
 }

@@ -29,7 +29,7 @@ func NextAt(snap *cluster.Snapshot) (next time.Time) {
 			note(n.PlannedUntil)
 		}
 		if !n.Expires.IsZero() {
-			note(due(n))
+			note(DueAt(n))
 		}
 		for _, a := range n.Ailments {
 			note(a.Due)

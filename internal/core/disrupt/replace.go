@@ -29,7 +29,7 @@ func (r *replacer) drifted() {
 // interrupted proposes to replace nodes that the cloud interrupts. When little time is left, neither
 // budgets nor pods are asked: the node is lost anyway, and only a replacement helps its pods.
 func (r *replacer) interrupted() {
-	r.replace(Interrupted, func(n *cluster.Node) bool { return n.Reclaimed != "" && !r.work.snap.At.Before(due(n)) }, func(a, b *cluster.Node) int {
+	r.replace(Interrupted, func(n *cluster.Node) bool { return n.Reclaimed != "" && !r.work.snap.At.Before(DueAt(n)) }, func(a, b *cluster.Node) int {
 		return a.Expires.Compare(b.Expires)
 	})
 }
@@ -38,7 +38,7 @@ func (r *replacer) interrupted() {
 // Expired nodes are removed without asking (core/lifecycle).
 func (r *replacer) expired() {
 	r.replace(Expired, func(n *cluster.Node) bool {
-		return n.Reclaimed == "" && !n.Expires.IsZero() && !r.work.snap.At.Before(due(n))
+		return n.Reclaimed == "" && !n.Expires.IsZero() && !r.work.snap.At.Before(DueAt(n))
 	}, func(a, b *cluster.Node) int {
 		return a.Expires.Compare(b.Expires)
 	})

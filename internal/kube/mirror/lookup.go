@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // PodObject returns a pod as last seen. It is the cache's own: read only, as all objects here.
@@ -121,4 +122,24 @@ func (s *Store) MarkReclaimed(offering catalog.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pools.shortages.Reclaimed(offering, s.opts.Now())
+}
+
+// Shortages returns what is remembered of offerings that had no capacity, or whose instances were
+// reclaimed, in the order of catalog.Shortages.Known.
+func (s *Store) Shortages() []catalog.Shortage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.shortages.Known(s.opts.Now())
+}
+
+// BudgetChanges returns, for each pool by name, when each of its budgets becomes active or ceases to be;
+// zero: not within about a week.
+func (s *Store) BudgetChanges() map[string][]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, changes := s.opts.Now(), map[string][]time.Time{}
+	for _, np := range s.pools.managed() {
+		changes[np.Name] = translate.BudgetChanges(np, now)
+	}
+	return changes
 }

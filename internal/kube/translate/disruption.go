@@ -162,6 +162,23 @@ func budget(b *karpenterv1.Budget, zone *time.Location, now time.Time) (cluster.
 	return out, nil
 }
 
+// BudgetChanges returns when each budget of a pool becomes active or ceases to be, in their order; zero:
+// not within about a week.
+func BudgetChanges(np *karpenterv1.NodePool, now time.Time) []time.Time {
+	zone, zoneErr := timeZone(np)
+	out := make([]time.Time, len(np.Spec.Disruption.Budgets))
+	for i := range np.Spec.Disruption.Budgets {
+		b := &np.Spec.Disruption.Budgets[i]
+		if b.Schedule == nil || b.Duration == nil || zoneErr != nil {
+			continue
+		}
+		if w, err := parseWindows(*b.Schedule, zone, b.Duration.Duration); err == nil {
+			out[i] = w.changes(now)
+		}
+	}
+	return out
+}
+
 // positive returns the number in an annotation of a pool; 0: there is none above 0 that can
 // be read.
 func positive(np *karpenterv1.NodePool, key string) float64 {

@@ -40,7 +40,10 @@ func parseWindows(schedule string, zone *time.Location, duration time.Duration) 
 // the duration. Where clocks are put back, times of day come twice, and both count; where
 // they are put forward, those that are left out do not come at all. (The library's own
 // search loses a day when clocks move by less than an hour.)
-func (w *windows) open(now time.Time) bool {
+func (w *windows) open(now time.Time) bool { return !w.begun(now).IsZero() }
+
+// begun returns when the last window began that is open; zero: none is.
+func (w *windows) begun(now time.Time) time.Time {
 	after := now.Add(-min(w.duration, historyMax))
 	for from := now.Truncate(quarter); from.Add(quarter).After(after); from = from.Add(-quarter) {
 		local := from.In(w.zone)
@@ -52,14 +55,14 @@ func (w *windows) open(now time.Time) bool {
 		if !has(w.spec.Hour, local.Hour()) {
 			continue
 		}
-		for i := range int(quarter / time.Minute) {
+		for i := int(quarter/time.Minute) - 1; i >= 0; i-- {
 			begin := from.Add(time.Duration(i) * time.Minute)
 			if has(w.spec.Minute, local.Minute()+i) && begin.After(after) && !begin.After(now) {
-				return true
+				return begin
 			}
 		}
 	}
-	return false
+	return time.Time{}
 }
 
 // starred is how the library marks a field that was given as a star.
@@ -74,3 +77,43 @@ func (w *windows) onDay(t time.Time) bool {
 }
 
 func has(set uint64, n int) bool { return set&(1<<uint(n)) != 0 }
+
+// changeMax is how far ahead it is sought when a budget becomes active, or ceases to be.
+const changeMax = 8 * 24 * time.Hour
+
+// changes returns when open next changes after now; zero: not within changeMax.
+func (w *windows) changes(now time.Time) time.Time {
+	most := now.Add(changeMax)
+	begun := w.begun(now)
+	if begun.IsZero() {
+		return w.begins(now, most)
+	}
+	// One that begins before the last is over goes on for it.
+	end := begun.Add(w.duration)
+	for after := now; end.Before(most); {
+		begin := w.begins(after, end)
+		if begin.IsZero() {
+			return end
+		}
+		after, end = begin, begin.Add(w.duration)
+	}
+	return time.Time{}
+}
+
+// begins returns when the first window begins that begins after an instant, and not after another; zero: none
+// does.
+func (w *windows) begins(after, most time.Time) time.Time {
+	for from := after.Truncate(quarter); !from.After(most); from = from.Add(quarter) {
+		local := from.In(w.zone)
+		if !w.onDay(local) || !has(w.spec.Hour, local.Hour()) {
+			continue
+		}
+		for i := range int(quarter / time.Minute) {
+			begin := from.Add(time.Duration(i) * time.Minute)
+			if has(w.spec.Minute, local.Minute()+i) && begin.After(after) && !begin.After(most) {
+				return begin
+			}
+		}
+	}
+	return time.Time{}
+}

@@ -93,3 +93,36 @@ func TestWindowsAreTheLibrarysInUTC(t *testing.T) {
 		}
 	})
 }
+
+// TestWindowsChangeWhenTheySay compares when a budget changes with whether it is active: up to then nothing
+// does, and then it does.
+func TestWindowsChangeWhenTheySay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		schedule := fmt.Sprintf("%s %s * * %s", rapid.SampledFrom([]string{"0", "30", "*/20", "*", "7,8,59"}).Draw(t, "minute"),
+			rapid.SampledFrom([]string{"*", "9", "0", "22-23", "*/6", "2"}).Draw(t, "hour"), rapid.SampledFrom([]string{"*", "mon-fri", "sun"}).Draw(t, "day"))
+		duration := rapid.SampledFrom([]time.Duration{time.Minute, 30 * time.Minute, time.Hour, 8 * time.Hour, 24 * time.Hour, 100 * time.Hour}).Draw(t, "duration")
+		zone := rapid.SampledFrom([]string{"", "Europe/Berlin", "Australia/Lord_Howe"}).Draw(t, "zone")
+		now := noon.Add(time.Duration(rapid.IntRange(0, 400*24*60).Draw(t, "now")) * time.Minute).Add(time.Duration(rapid.IntRange(0, 59).Draw(t, "second")) * time.Second)
+		np := &karpenterv1.NodePool{}
+		np.Annotations = map[string]string{translate.TimeZoneAnnotationKey: zone}
+		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "0"}, {Nodes: "0", Schedule: &schedule, Duration: &karpenterv1.Duration{Duration: duration}}}
+		active := func(at time.Time) bool { return scheduled(schedule, zone, duration, at).Active }
+		changes := translate.BudgetChanges(np, now)
+		if len(changes) != 2 || !changes[0].IsZero() {
+			t.Fatalf("changes %v", changes)
+		}
+		last := changes[1]
+		if last.IsZero() {
+			last = now.Add(8*24*time.Hour - time.Minute)
+		} else if active(last) == active(now) {
+			t.Fatalf("%q for %s in %q: nothing changes at %s", schedule, duration, zone, last)
+		}
+		for range 40 {
+			at := now.Add(time.Duration(rapid.Int64Range(0, int64(last.Sub(now))-1).Draw(t, "between")))
+			if active(at) != active(now) {
+				t.Fatalf("%q for %s in %q: it changes at %s, not at %s", schedule, duration, zone, at, changes[1])
+			}
+		}
+	})
+}

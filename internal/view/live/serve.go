@@ -1,0 +1,126 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/view"
+)
+
+// Path is where views are answered, as JSON: Path/overview, Path/node/NAME.
+const Path = "/debug/view"
+
+const (
+	// buildEvery is how often views are made at most, however many ask.
+	buildEvery = time.Second
+	// answersMost bounds how many answers are kept for others within that time.
+	answersMost = 64
+)
+
+// ErrNotYet is returned while no loop has decided.
+var ErrNotYet = errors.New("no decision was made yet, so there is nothing to show: ask again in some seconds")
+
+// ErrUnknown is returned for a subject that is not there.
+var ErrUnknown = errors.New("there is no such subject")
+
+// Views makes views, and keeps them for a moment. Its methods may be called from any goroutine.
+type Views struct {
+	Latest *Latest
+	Now    func() time.Time
+
+	mu      sync.Mutex // protects everything below, and is held while a view is made
+	state   *view.State
+	stateAt time.Time
+	answers map[string]any
+}
+
+// Names returns what Of answers to, besides node/NAME.
+func Names() []string {
+	return []string{"overview", "fleet", "pending", "pools", "blockers", "offerings", "cost", "next"}
+}
+
+// Of returns the view of that name, which the caller must not change. by divides cost.
+func (v *Views) Of(name, by string) (any, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := v.Now(); v.state == nil || now.Sub(v.stateAt) >= buildEvery || now.Before(v.stateAt) {
+		v.state, v.stateAt, v.answers = v.Latest.State(), now, map[string]any{}
+	}
+	if v.state == nil {
+		return nil, ErrNotYet
+	}
+	key := name + "?" + by
+	if answer, ok := v.answers[key]; ok {
+		return answer, nil
+	}
+	answer, err := viewOf(v.state, name, by)
+	if err == nil && len(v.answers) < answersMost {
+		v.answers[key] = answer
+	}
+	return answer, err
+}
+
+func viewOf(s *view.State, name, by string) (any, error) {
+	switch name {
+	case "overview":
+		return view.OverviewOf(s), nil
+	case "fleet":
+		return view.FleetOf(s), nil
+	case "pending":
+		return view.PendingOf(s), nil
+	case "pools":
+		return view.PoolsOf(s), nil
+	case "blockers":
+		return view.BlockersOf(s), nil
+	case "offerings":
+		return view.OfferingsOf(s), nil
+	case "next":
+		return view.NextOf(s), nil
+	case "cost":
+		divided, ok := view.ParseBy(by)
+		if !ok {
+			return nil, fmt.Errorf("cost cannot be divided by %q: it may be namespace, workload or label:KEY", by)
+		}
+		return view.CostOf(s, divided), nil
+	}
+	if node, ok := strings.CutPrefix(name, "node/"); ok {
+		if v, ok := view.NodeOf(s, node); ok {
+			return v, nil
+		}
+		return nil, fmt.Errorf("node %q: %w", node, ErrUnknown)
+	}
+	return nil, fmt.Errorf("view %q: %w; there are %s and node/NAME", name, ErrUnknown, strings.Join(Names(), ", "))
+}
+
+// Status returns the HTTP status of an error of Of.
+func Status(err error) int {
+	switch {
+	case errors.Is(err, ErrNotYet):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, ErrUnknown):
+		return http.StatusNotFound
+	default:
+		return http.StatusBadRequest
+	}
+}
+
+// Handler answers Path with views as JSON.
+func (v *Views) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path+"/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		answer, err := v.Of(r.PathValue("name"), r.URL.Query().Get("by"))
+		if err != nil {
+			http.Error(w, err.Error(), Status(err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(answer) // whoever asked may be gone
+	})
+	return mux
+}
