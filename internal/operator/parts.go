@@ -135,7 +135,7 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	p.mirror = mirror.NewStore(mirror.Options{
 		Devices: devices, DriversOnRequest: onRequest, Repair: rules,
-		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration,
+		Vocabulary: p.vocabulary, Now: p.Now, Started: p.Now(), BatchMax: p.Settings.BatchMaxDuration, Owners: p.Settings.BatchLaunchEarly,
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("annotation of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
 		},
@@ -269,8 +269,12 @@ func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("control
 
 // provisioner returns the loop that gives pending pods nodes.
 func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *provisioning.Loop {
+	var early *provisioning.Early
+	if p.Settings.BatchLaunchEarly {
+		early = &provisioning.Early{Idle: provisioning.EarlyIdle, Patience: provisioning.EarlyPatience, Premium: provisioning.EarlyPremium, ComingCount: p.mirror.ComingCount}
+	}
 	return &provisioning.Loop{
-		Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
+		Early: early, Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
 		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
 		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal, Views: p.Views, Traces: p.Traces,
 	}

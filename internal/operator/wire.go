@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -163,7 +165,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(&opts.Settings)}},
+			ByObject:         transforms(&opts.Settings),
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 				// The reflector tries again by itself; an expired watch is an everyday event.
 				if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -204,6 +206,26 @@ func isMissing(err error) bool { return apierrors.IsNotFound(err) }
 
 func hasKind(list *metav1.APIResourceList, kind string) bool {
 	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
+}
+
+// transforms returns what is changed in objects before they are kept, by kind.
+func transforms(s *Settings) map[client.Object]cache.ByObject {
+	by := map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(s)}}
+	if gates, err := s.Gates(); err == nil && !gates["CapacityBuffer"] { // else a buffer may name them
+		by[&appsv1.ReplicaSet{}], by[&appsv1.StatefulSet{}] = cache.ByObject{Transform: dropTemplate}, cache.ByObject{Transform: dropTemplate}
+	}
+	return by
+}
+
+// dropTemplate takes from a controller of pods what nobody reads: there are many old ReplicaSets.
+func dropTemplate(o any) (any, error) {
+	switch o := o.(type) {
+	case *appsv1.ReplicaSet:
+		o.ManagedFields, o.Annotations, o.Spec.Template = nil, nil, corev1.PodTemplateSpec{}
+	case *appsv1.StatefulSet:
+		o.ManagedFields, o.Annotations, o.Spec.Template, o.Spec.VolumeClaimTemplates = nil, nil, corev1.PodTemplateSpec{}, nil
+	}
+	return o, nil
 }
 
 // completeClaim returns what fills in the reference of a NodeClaim to its node class, where the claim is

@@ -1,6 +1,7 @@
 package provisioning
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -9,11 +10,27 @@ import (
 // happened.
 const recheckEvery = 10 * time.Second
 
+// Between decisions before a window ends are at least earlyEvery, the window's age divided by earlyShare, and
+// earlyLoad times as long as the last one took.
+const (
+	earlyEvery = 100 * time.Millisecond
+	earlyShare = 16
+	earlyLoad  = 4
+)
+
+// podPrefix is how the ids of triggers begin that say that a pod asks for a node.
+const podPrefix = "pod/"
+
 // batch gathers what happens close together, so that one plan answers all of it.
 type batch struct {
 	idle, longest time.Duration
-	now           func() time.Time
-	triggers      chan struct{}
+	// shortIdle is after how long without a trigger a window with pods may end, if no more are known to
+	// come; 0: only after idle.
+	shortIdle time.Duration
+	// patience is for how long after that another pod shows that the window was not complete.
+	patience time.Duration
+	now      func() time.Time
+	triggers chan struct{}
 
 	mu   sync.Mutex      // protects everything below
 	seen map[string]bool // since the last window
@@ -21,6 +38,15 @@ type batch struct {
 	opened, last time.Time
 	// closed is when the last window closed.
 	closed time.Time
+	// hasPods: a pod was among the triggers. isNew: one was since the last early decision.
+	hasPods, isNew bool
+	// guessed is when a window last ended because it seemed complete. patient: a pod came soon after that, so
+	// this window ends after the idle time.
+	guessed time.Time
+	patient bool
+	// earlyAt is the earliest time of the next early decision, and completeAt that of the next question whether the
+	// window is complete.
+	earlyAt, completeAt time.Time
 }
 
 func newBatch(idle, longest time.Duration, now func() time.Time) *batch {
@@ -36,6 +62,11 @@ func (b *batch) trigger(id string) {
 	}
 	b.seen[id] = true
 	b.last = b.now()
+	b.completeAt = b.last.Add(b.shortIdle)
+	if strings.HasPrefix(id, podPrefix) {
+		b.patient = b.patient || !b.guessed.IsZero() && b.last.Sub(b.guessed) < b.patience
+		b.hasPods, b.isNew = true, true
+	}
 	if b.opened.IsZero() {
 		b.opened = b.last
 		select {
@@ -45,24 +76,81 @@ func (b *batch) trigger(id string) {
 	}
 }
 
-// left returns how long it takes until the window may close: nothing new for the idle
-// time, or the longest time since its first trigger; or until it is time to look again
-// anyway. Zero or less: now.
-func (b *batch) left() time.Duration {
+// due is what it is time for.
+type due int
+
+const (
+	nothing  due = iota
+	early        // for a decision before the window ends
+	complete     // for the question whether the window is complete, since nothing new has come for a while
+	end          // for the end of the window
+)
+
+// next returns what it is time for; if for nothing, how long until it is.
+func (b *batch) next() (what due, pause time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	due := b.closed.Add(recheckEvery)
-	if !b.opened.IsZero() {
-		due = b.last.Add(b.idle)
-		if most := b.opened.Add(b.longest); most.Before(due) {
-			due = most
-		}
+	now := b.now()
+	what, at := b.upcoming()
+	if pause = at.Sub(now); pause > 0 {
+		return nothing, pause
 	}
-	return due.Sub(b.now())
+	switch what {
+	case complete:
+		b.completeAt = now.Add(b.shortIdle)
+	case early:
+		b.isNew = false
+	default:
+	}
+	return what, 0
 }
 
-// next closes the window, and returns when it was opened. What comes from now on is for the next.
-func (b *batch) next() (opened time.Time) {
+// wait returns how long it is until it is time for something.
+func (b *batch) wait() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, at := b.upcoming()
+	return at.Sub(b.now())
+}
+
+// upcoming returns what there is to do next, and when. A window ends when nothing new has come for the
+// idle time, or after the longest time since its first trigger; without a window it is when to look
+// again anyway.
+func (b *batch) upcoming() (what due, at time.Time) {
+	if b.opened.IsZero() {
+		return end, b.closed.Add(recheckEvery)
+	}
+	what, at = end, b.last.Add(b.idle)
+	if most := b.opened.Add(b.longest); most.Before(at) {
+		at = most
+	}
+	if b.shortIdle == 0 || !b.hasPods {
+		return what, at
+	}
+	if !b.patient && b.completeAt.Before(at) {
+		what, at = complete, b.completeAt
+	}
+	if b.isNew && b.earlyAt.Before(at) {
+		what, at = early, b.earlyAt
+	}
+	return what, at
+}
+
+// decidedEarly says that an early decision is made, which took so long.
+func (b *batch) decidedEarly(took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	pause := max(earlyEvery, earlyLoad*took)
+	if !b.opened.IsZero() {
+		pause = max(pause, now.Sub(b.opened)/earlyShare)
+	}
+	b.earlyAt = now.Add(pause)
+}
+
+// end closes the window, and returns when it was opened. What comes from now on is for the next.
+// seemsComplete: it ends for no other reason.
+func (b *batch) end(seemsComplete bool) (opened time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.seen)
@@ -70,6 +158,17 @@ func (b *batch) next() (opened time.Time) {
 	if opened.IsZero() {
 		opened = b.closed
 	}
-	b.opened = time.Time{}
+	b.opened, b.hasPods, b.isNew, b.earlyAt = time.Time{}, false, false, time.Time{}
+	b.guessed, b.patient = time.Time{}, false
+	if seemsComplete {
+		b.guessed = b.closed
+	}
 	return opened
+}
+
+// openedAt returns when the window was opened.
+func (b *batch) openedAt() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.opened
 }

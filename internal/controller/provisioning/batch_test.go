@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 )
 
@@ -17,9 +19,9 @@ func window(t *testing.T, b *batch) time.Duration {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_ = loop.Run(ctx, func(context.Context) time.Duration {
-		left := b.left()
-		if left <= 0 {
-			b.next()
+		what, left := b.next()
+		if what == end {
+			b.end(false)
 			cancel()
 		}
 		return left
@@ -77,6 +79,102 @@ func TestBatchForgetsBetweenWindows(t *testing.T) {
 			b.trigger("pod")
 			if took := window(t, b); took != time.Second {
 				t.Errorf("closed after %s", took)
+			}
+		}
+	})
+}
+
+// TestDecisionsBeforeAWindowEnds has pods come, and wants the loop to decide early at certain times, to ask whether the
+// window is complete, and to end it. Times are milliseconds.
+func TestDecisionsBeforeAWindowEnds(t *testing.T) {
+	t.Parallel()
+	const most = 12_000
+	for name, c := range map[string]struct {
+		pods, others []int
+		shortIdle    int // milliseconds; 0: nothing is launched early
+		// incomplete is until when pods are known to come.
+		incomplete int
+		want       []string
+	}{
+		"one pod: a look at once, and the end when it is complete": {pods: []int{0}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end"}},
+		"more are known to come: the question is asked again":      {pods: []int{0}, shortIdle: 100, incomplete: 250, want: []string{"0 early", "100 complete", "200 complete", "300 complete", "300 end"}},
+		"they never come: the idle time is the bound":              {pods: []int{0}, shortIdle: 300, incomplete: most, want: []string{"0 early", "300 complete", "600 complete", "900 complete", "1000 end"}},
+		"not without pods":                 {others: []int{0}, shortIdle: 100, want: []string{"1000 end"}},
+		"not if nothing launches early":    {pods: []int{0}, want: []string{"1000 end"}},
+		"decisions keep a distance":        {pods: []int{0, 20, 40, 60, 80, 130}, shortIdle: 100, want: []string{"0 early", "100 early", "200 early", "230 complete", "230 end"}},
+		"one who guessed wrong is patient": {pods: []int{0, 500, 800}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "800 early", "1800 end"}},
+		"but not for ever":                 {pods: []int{0, 500, 5000}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "1500 end", "5000 early", "5100 complete", "5100 end"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				b := newBatch(time.Second, 10*time.Second, time.Now)
+				b.shortIdle, b.patience = time.Duration(c.shortIdle)*time.Millisecond, 2*time.Second
+				for i, at := range c.pods {
+					time.AfterFunc(time.Duration(at)*time.Millisecond, func() { b.trigger(fmt.Sprint(podPrefix, i)) })
+				}
+				for i, at := range c.others {
+					time.AfterFunc(time.Duration(at)*time.Millisecond, func() { b.trigger(fmt.Sprint("claim/", i)) })
+				}
+				var got []string
+				for time.Since(start) < most*time.Millisecond {
+					synctest.Wait()
+					at := time.Since(start).Milliseconds()
+					opened := b.openedAt()
+					what, pause := b.next()
+					switch what {
+					case nothing:
+						time.Sleep(min(pause, time.Millisecond))
+						continue
+					case early:
+						got = append(got, fmt.Sprint(at, " early"))
+						b.decidedEarly(0)
+						continue
+					case complete:
+						got = append(got, fmt.Sprint(at, " complete"))
+						if at < int64(c.incomplete) {
+							continue
+						}
+					case end:
+					}
+					if !opened.IsZero() {
+						got = append(got, fmt.Sprint(at, " end"))
+					}
+					b.end(what == complete)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("what happened (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestEarlyDecisionsAreBounded: a pod comes every ten milliseconds, and every decision takes forty.
+func TestEarlyDecisionsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBatch(time.Second, 10*time.Second, time.Now)
+		b.shortIdle = 100 * time.Millisecond
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		decisions := 0
+		for i := 0; ; i++ {
+			<-ticker.C
+			b.trigger(fmt.Sprint(podPrefix, i))
+			switch what, _ := b.next(); what {
+			case early:
+				decisions++
+				time.Sleep(40 * time.Millisecond)
+				b.decidedEarly(40 * time.Millisecond)
+				continue
+			case end:
+				if decisions < 20 || decisions > 40 {
+					t.Errorf("%d decisions in a window of ten seconds, want 20 to 40", decisions)
+				}
+				return
+			default:
 			}
 		}
 	})

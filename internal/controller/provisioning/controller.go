@@ -61,6 +61,8 @@ type Loop struct {
 	Buffers Buffers
 	// BatchIdle and BatchMax are the window in which triggers are gathered.
 	BatchIdle, BatchMax time.Duration
+	// Early says what is launched before a window ends; nil: nothing is.
+	Early *Early
 
 	batch    *batch
 	started  time.Time
@@ -96,18 +98,31 @@ func (l *Loop) Triggers() <-chan struct{} { return l.batch.triggers }
 func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if l.started.IsZero() {
 		l.started = l.Now()
+		if l.Early != nil {
+			l.batch.shortIdle, l.batch.patience = l.Early.Idle, l.Early.Patience
+		}
 		l.Mirror.OnWork(l.onWork)
 	}
 	if !l.synced && !l.sync() {
 		return syncPoll
 	}
-	if left := l.batch.left(); left > 0 {
+	what, left := l.batch.next()
+	switch what {
+	case nothing:
 		return left
+	case early:
+		l.decideEarly(ctx)
+		return l.pause()
+	case complete:
+		if l.Early.ComingCount() > 0 {
+			return l.pause()
+		}
+	case end:
 	}
-	l.opened = l.batch.next()
+	l.opened = l.batch.end(what == complete)
 	if l.Mirror.PendingCount() == 0 && !l.Mirror.IsDraining() && !l.Mirror.Buffers().Any() {
 		l.reportNone()
-		return max(l.batch.left(), time.Millisecond)
+		return l.pause()
 	}
 	end := l.Metrics.Reconcile(controllerName, l.Now)
 	err := l.pass(ctx)
@@ -115,8 +130,11 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if err != nil && ctx.Err() == nil {
 		l.Log.Error("could not perform the plan", "error", err)
 	}
-	return max(l.batch.left(), time.Millisecond)
+	return l.pause()
 }
+
+// pause returns how long to wait until there may be something to do.
+func (l *Loop) pause() time.Duration { return max(l.batch.wait(), time.Millisecond) }
 
 // reportZones says how many pods are pending for each zone.
 func (l *Loop) reportZones(snap *cluster.Snapshot) {
@@ -229,7 +247,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 		return others, nil
 	}
 	if len(snap.Pending)+len(snap.Excluded)+len(p.Launches) > 0 { // else it only says that buffers have their room
-		l.keep(snap, &p, launched, took, err)
+		l.keep(snap, nil, &p, launched, took, err)
 	}
 	if l.Buffers != nil {
 		l.Buffers.Planned(ctx, p.Buffers)
@@ -283,30 +301,38 @@ func roomless(p *plan.Plan) (n int) {
 	return n
 }
 
-// decide solves the snapshot. pack.Decide leaves out pods that it panics about; a panic all the
-// same is a bug of ours: the cycle is given up, counted, and the next one tries again.
-func (l *Loop) decide(snap *cluster.Snapshot) (p plan.Plan, took time.Duration, err error) {
+// decide solves the snapshot.
+func (l *Loop) decide(snap *cluster.Snapshot) (plan.Plan, time.Duration, error) {
+	return l.solve(snap, nil)
+}
+
+// solve solves the snapshot, before a window ends unless early is nil. pack.Decide leaves out pods that it panics
+// about; a panic all the same is a bug of ours: the cycle is given up, counted, and the next one tries again.
+func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, took time.Duration, err error) {
 	start := l.Now()
 	defer l.Metrics.SchedulerUnfinishedWork.Begin(controllerName, l.Now)()
 	defer func() {
 		took = l.Now().Sub(start)
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
-			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Took: took, Bug: fmt.Sprint(r)})
+			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Early: early, Took: took, Bug: fmt.Sprint(r)})
 			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
 		}
 	}()
-	p = pack.Decide(snap, l.Pack)
-	return p, took, nil
+	if early != nil {
+		return pack.DecideEarly(snap, *early, l.Pack), took, nil
+	}
+	return pack.Decide(snap, l.Pack), took, nil
 }
 
-// keep hands the decision to the journal, with what became of it.
-func (l *Loop) keep(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration, err error) {
+// keep hands the decision to the journal, with what became of it. early is nil if it was made at the
+// end of a window.
+func (l *Loop) keep(snap *cluster.Snapshot, early *pack.Window, p *plan.Plan, launched []apply.Launched, took time.Duration, err error) {
 	claims := make(map[*plan.Launch]string, len(launched))
 	for _, done := range launched {
 		claims[done.Launch] = done.Claim.Name
 	}
-	d := &record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Plan: *p, Took: took}
+	d := &record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Early: early, Plan: *p, Took: took}
 	for i := range p.Launches {
 		d.Claims = append(d.Claims, claims[&p.Launches[i]])
 	}
@@ -368,9 +394,7 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 		observe.Logged(l.Log, observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
 			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
-	for _, done := range launched {
-		l.reportLaunch(done)
-	}
+	l.reportLaunches(launched)
 	for _, placed := range p.Assignments {
 		node := placed.Node
 		if node == placed.Claim {
@@ -392,6 +416,12 @@ func (l *Loop) reportNone() {
 	l.Metrics.SchedulerPendingPodsByZone.Reset()
 	l.Metrics.QuarantinedPods.Set(0)
 	l.reported = ""
+}
+
+func (l *Loop) reportLaunches(launched []apply.Launched) {
+	for _, done := range launched {
+		l.reportLaunch(done)
+	}
 }
 
 func (l *Loop) reportLaunch(done apply.Launched) {

@@ -11,7 +11,8 @@ import (
 )
 
 // TestStories runs the stories in testdata: "cluster" describes one, "solve" prints the
-// whole plan for it, "decide" that of Decide. Run with -rewrite to write the answers anew, and read the difference.
+// whole plan for it, "decide" that of Decide, "early" that of
+// DecideEarly. Run with -rewrite to write the answers anew, and read the difference.
 func TestStories(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -26,6 +27,11 @@ func TestStories(t *testing.T) {
 				return ""
 			case "decide":
 				p := pack.Decide(snap, pack.Options{})
+				return story.Print(&p)
+			case "early":
+				w := pack.Window{Idle: d.HasArg("idle"), Premium: 0.05}
+				d.MaybeScanArgs(t, "coming", &w.Coming)
+				p := pack.DecideEarly(snap, w, pack.Options{})
 				return story.Print(&p)
 			case "solve":
 				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort"), IgnorePreferences: d.HasArg("ignore-preferences")}

@@ -48,6 +48,8 @@ type Decision struct {
 	Disrupt  disrupt.Options
 	// Memory is what disruption remembered before the decision.
 	Memory disrupt.Memory
+	// Early is what was known of the batch window, if provisioning decided before it ended; else nil.
+	Early *pack.Window
 	// Plan is the answer of provisioning, Disruption that of disruption, Scaling that about a static
 	// pool; the others are zero. The pool that Scaling names is part of the question.
 	Plan       plan.Plan
@@ -107,7 +109,7 @@ func (d *Decision) EncodePlan() []byte {
 // Redo asks the core the same question again, and returns the decision with its answer. A
 // death of the core is an answer too, a Bug.
 func (d *Decision) Redo() (again *Decision) {
-	again = &Decision{Loop: d.Loop, Snapshot: d.Snapshot, Pack: d.Pack, Disrupt: d.Disrupt, Memory: d.Memory}
+	again = &Decision{Loop: d.Loop, Snapshot: d.Snapshot, Pack: d.Pack, Early: d.Early, Disrupt: d.Disrupt, Memory: d.Memory}
 	defer func() {
 		if r := recover(); r != nil {
 			again.Bug = fmt.Sprint(r)
@@ -115,6 +117,10 @@ func (d *Decision) Redo() (again *Decision) {
 	}()
 	switch d.Loop {
 	case Provisioning:
+		if d.Early != nil {
+			again.Plan = pack.DecideEarly(d.Snapshot, *d.Early, d.Pack)
+			break
+		}
 		again.Plan = pack.Decide(d.Snapshot, d.Pack)
 	case Disruption:
 		again.Disruption, _ = disrupt.Propose(d.Snapshot, d.Memory, d.Disrupt)

@@ -70,6 +70,14 @@ func clusterKinds(s *Store) []watched {
 	}
 }
 
+// ownerKinds are watched if plans are made before batch windows end.
+func ownerKinds(s *Store) []watched {
+	return []watched{
+		kindOf(s, &appsv1.ReplicaSet{}, s.owners.upsertReplicaSet, func(o *appsv1.ReplicaSet) { delete(s.owners.replicas, o.UID) }),
+		kindOf(s, &appsv1.StatefulSet{}, s.owners.upsertStatefulSet, func(o *appsv1.StatefulSet) { delete(s.owners.replicas, o.UID) }),
+	}
+}
+
 // siblingKinds are watched only if the cluster has default spread constraints.
 func siblingKinds(s *Store) []watched {
 	return []watched{
@@ -101,7 +109,7 @@ func podGroupKind(s *Store) watched {
 // allKinds are the kinds that may be watched, by their Go type.
 func allKinds(s *Store) map[reflect.Type]watched {
 	all := map[reflect.Type]watched{}
-	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), deviceKinds(s), bufferKinds(s)), podGroupKind(s), overlayKind(s)) {
+	for _, w := range append(slices.Concat(clusterKinds(s), siblingKinds(s), ownerKinds(s), deviceKinds(s), bufferKinds(s)), podGroupKind(s), overlayKind(s)) {
 		kind := reflect.TypeOf(w.kind)
 		if had, twice := all[kind]; twice {
 			own := w
@@ -119,6 +127,9 @@ func (s *Store) Feed(ctx context.Context, c cache.Cache) (synced func() bool, er
 	kinds := clusterKinds(s)
 	if len(s.opts.DefaultConstraints) > 0 {
 		kinds = append(kinds, siblingKinds(s)...)
+	}
+	if s.opts.Owners {
+		kinds = append(kinds, ownerKinds(s)...)
 	}
 	var arrived []toolscache.InformerSynced
 	for _, w := range kinds {

@@ -89,12 +89,14 @@ type podIndex struct {
 	unbound        map[types.UID]*pod // those of them that are bound to no node
 	byNode         map[string][]*pod  // sorted by namespace and name
 	constraintSets map[string]*sharedConstraints
+	owned          map[types.UID]int // how many there are of each owner, without those that are being deleted
 }
 
 func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex {
 	return &podIndex{
 		vocabulary: vocabulary, siblings: siblings,
 		all: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{}, constraintSets: map[string]*sharedConstraints{},
+		owned: map[types.UID]int{},
 	}
 }
 
@@ -111,6 +113,7 @@ func (x *podIndex) read(object *corev1.Pod) *pod {
 // add puts a pod into the index. An earlier state of the pod must have been released before.
 func (x *podIndex) add(p *pod) {
 	x.all[p.object.UID] = p
+	x.countOwned(p, 1)
 	if p.object.Spec.NodeName == "" {
 		x.unbound[p.object.UID] = p
 		return
@@ -124,6 +127,7 @@ func (x *podIndex) add(p *pod) {
 // release takes a state of a pod from its constraints and its node.
 func (x *podIndex) release(p *pod) {
 	x.releaseConstraints(p.constraints)
+	x.countOwned(p, -1)
 	on := x.byNode[p.object.Spec.NodeName]
 	at, is := slices.BinarySearchFunc(on, p, byName)
 	switch {
@@ -132,6 +136,17 @@ func (x *podIndex) release(p *pod) {
 		delete(x.byNode, p.object.Spec.NodeName)
 	default:
 		x.byNode[p.object.Spec.NodeName] = slices.Delete(on, at, at+1)
+	}
+}
+
+// countOwned counts a pod at its owner.
+func (x *podIndex) countOwned(p *pod, by int) {
+	owner := ownerOf(p.object)
+	if owner == "" || p.object.DeletionTimestamp != nil {
+		return
+	}
+	if x.owned[owner] += by; x.owned[owner] == 0 {
+		delete(x.owned, owner)
 	}
 }
 

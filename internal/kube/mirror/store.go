@@ -22,6 +22,8 @@ type Options struct {
 	// BatchMax is the longest batch window. A node is reserved for twice as long for pods that
 	// are planned for it and have yet to be evicted.
 	BatchMax time.Duration
+	// Owners: the controllers of pods are watched for how many pods they have yet to create.
+	Owners bool
 	// ReservationKey is the label key that names a capacity reservation; empty: there are none.
 	ReservationKey string
 	// Started is when this process started. Evictions from before are not known: a pod that is
@@ -64,6 +66,7 @@ type Store struct {
 	listeners   *listeners
 	pods        *podIndex
 	siblings    *siblings
+	owners      *owners
 	nodes       *nodeIndex
 	evictions   *evictions
 	assignments *assignments
@@ -87,7 +90,7 @@ func NewStore(opts Options) *Store {
 	volumes, pdbs, gangs, daemons := newVolumes(l), newPDBs(), newGangs(l), newDaemons(opts.Vocabulary)
 	return &Store{
 		opts:      opts,
-		listeners: l, pods: pods, siblings: siblings, nodes: nodes,
+		listeners: l, pods: pods, siblings: siblings, nodes: nodes, owners: newOwners(),
 		evictions:   newEvictions(opts.Started),
 		assignments: newAssignments(pods, nodes, gangs, l),
 		gangs:       gangs,

@@ -57,9 +57,12 @@ type Workload struct {
 	Tolerates    string
 	// Described has the owner of a ReplicaSet's pods say what they are and how many there should be.
 	Described bool
+	// Slow is how long the creation of a pod takes besides, where there is a pace.
+	Slow time.Duration
 
-	owner  client.Object
-	waking bool // reconcile is due
+	owner    client.Object
+	waking   bool // reconcile is due
+	creating bool // pods are being created, at a pace
 }
 
 // Workloads stands in for the controllers of pods: ReplicaSets, StatefulSets, Jobs, DaemonSets
@@ -72,6 +75,7 @@ type Workloads struct {
 	byName  map[string]*Workload
 	daemon  *appsv1.DaemonSet
 	created int
+	pacer   *pacer // nil: controllers create all pods at once
 }
 
 func newWorkloads(config *Config, api *API, volumes *Volumes) *Workloads {
@@ -80,6 +84,9 @@ func newWorkloads(config *Config, api *API, volumes *Volumes) *Workloads {
 	api.Shelf("PodDisruptionBudget").Index(AppLabel, func(o client.Object) []string { return []string{appOf(o)} })
 	return l
 }
+
+// SetPace has controllers create pods at a pace.
+func (l *Workloads) SetPace(p Pace) { l.pacer = &pacer{Pace: p} }
 
 // observe wakes the controller of a workload when something happens to one of its pods.
 func (l *Workloads) observe(kind string, was, is client.Object) {
@@ -103,7 +110,11 @@ func (l *Workloads) Wake(a *Workload) {
 		return
 	}
 	a.waking = true
-	l.config.soon(50*time.Millisecond, 500*time.Millisecond, func() {
+	least, most := 50*time.Millisecond, 500*time.Millisecond
+	if l.pacer != nil {
+		least, most = wakeLeast, wakeMost
+	}
+	l.config.soon(least, most, func() {
 		a.waking = false
 		l.reconcile(a)
 	})
@@ -199,6 +210,12 @@ func (l *Workloads) describe(a *Workload) {
 // createMissing makes the pods that are missing. One of a StatefulSet is made when the last of its name
 // is gone.
 func (l *Workloads) createMissing(a *Workload, active int) {
+	if l.pacer != nil && !a.Stateful {
+		if !a.creating {
+			l.createPaced(a, 1)
+		}
+		return
+	}
 	if !a.Stateful {
 		for range a.Replicas - active {
 			l.created++

@@ -61,14 +61,22 @@ func (c *chaos) begin() {
 	}
 	_ = w.api.Create(&kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	c.setReady()
-	c.makePools()
+	if w.arrivals != nil {
+		c.pools = append(c.pools, w.arrivals.pool())
+	} else {
+		c.makePools()
+	}
 	for _, p := range c.pools {
 		_ = w.api.Create(p.DeepCopy())
 	}
 	w.statics.begin()
 	w.workloads.AddDaemon()
 	w.cluster.Volumes.AddClass()
-	c.makeApps()
+	if w.arrivals != nil {
+		w.arrivals.begin()
+	} else {
+		c.makeApps()
+	}
 	w.buffers.begin()
 	w.gangs.begin()
 	w.reboots.begin()

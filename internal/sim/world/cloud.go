@@ -58,12 +58,13 @@ func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place cat
 			ID: fmt.Sprintf("world:///%s/i-%06d", place.Zone, n), Token: r.Token, Claim: r.Claim, ImageID: fmt.Sprintf("image-%d", c.image),
 			Labels: facts, Capacity: choice.Type.Capacity, Allocatable: choice.Type.Allocatable(), Created: c.w.at.Truncate(time.Second),
 		},
-		place: place, price: choice.Offering.Price(), image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
+		place: place, price: choice.Offering.Price(), launched: c.w.at, image: c.image, node: fmt.Sprintf("n-%06d", n), ordered: *r,
 	}
 	c.all = append(c.all, i)
 	c.byID[i.ID], c.byToken[i.Token], c.byNode[i.node] = i, i, i
 	c.w.note("cloud launched %s for %s: %s %s %s", i.ID, r.Claim, place.Type, place.Zone, place.CapacityType)
 	c.w.count("instances")
+	c.w.arrivals.launches()
 	c.w.checks.launched(i)
 	if wait, joins := c.w.chaos.joining(); joins {
 		c.w.after(wait, func() { c.join(i) })
@@ -111,6 +112,7 @@ func (c *cloudSim) stop(i *instance, why string) {
 		return
 	}
 	c.w.note("cloud stops %s: %s", i.ID, why)
+	c.w.arrivals.stops(i)
 	i.state, i.Terminating = stopping, true
 	if i.silentSince.IsZero() {
 		i.silentSince = c.w.at

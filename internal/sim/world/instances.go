@@ -20,8 +20,11 @@ func newCloud(w *World) *cloudSim {
 		byID: map[string]*instance{}, byToken: map[string]*instance{}, byNode: map[string]*instance{},
 	}
 	largest := int64(16000)
-	if w.opts.Nodes > manyNodes {
+	switch {
+	case w.opts.Nodes > manyNodes:
 		largest = 8000 // so that there are as many nodes as are asked for
+	case w.opts.Arrivals != nil:
+		largest = 64000
 	}
 	for _, t := range kwok.DefaultTypes() {
 		if strings.HasSuffix(t.Name, "-amd64-linux") && t.Capacity[quantity.CPU] <= largest {

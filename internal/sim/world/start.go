@@ -184,6 +184,9 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 	switch r := r.(type) {
 	case *provisioning.Loop:
 		r.Now, r.Pack.Effort = p.thinking, p.w.tenant.effort()
+		if a := p.w.opts.Arrivals; a != nil && a.Rule != nil {
+			a.Rule(r)
+		}
 	case *disruption.Loop:
 		r.Now = p.thinking
 		if m := p.w.opts.Mutant; m != nil && m.Unescalated {

@@ -42,6 +42,9 @@ type Options struct {
 	Without []Fault
 	// With are things that there are for sure which the seed draws in some worlds, by name: StaticPools.
 	With []Fault
+	// Arrivals has pods arrive as one pattern says, in a world without faults, and measures what they
+	// wait for and cost; nil: the load is drawn.
+	Arrivals *Arrivals
 	// Mutant changes what the product sees or does; nil: nothing.
 	Mutant *Mutant
 	// Journal gets a line for each thing that happens; nil: nobody does.
@@ -71,6 +74,7 @@ type World struct {
 	buffers   *buffers
 	gangs     *gangs
 	reboots   *reboots
+	arrivals  *arrivals // nil: the load is drawn
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -97,6 +101,8 @@ type Result struct {
 	Stats, Work map[string]int
 	// Violation says what must not happen and did; empty: nothing.
 	Violation string
+	// Arrived is what came of Options.Arrivals.
+	Arrived Arrived
 }
 
 // event is something that happens at a time: to a process, unless it has died by then; nil: to
@@ -124,11 +130,12 @@ const (
 // instance is one node.
 type instance struct {
 	cloud.Instance
-	place catalog.Place
-	price float64
-	image int
-	node  string
-	state state
+	place    catalog.Place
+	price    float64
+	launched time.Time
+	image    int
+	node     string
+	state    state
 	// silentSince is when its kubelet last reported, while it is silent; frozen is until
 	// when it is. orphanSince is since when nothing in the API server accounts for it.
 	silentSince, frozen, orphanSince time.Time

@@ -18,7 +18,7 @@ func dearness(s *cover.Solution) float64 {
 	}
 	sum := s.Price
 	for i := range s.Patterns {
-		sum += nodeFee * float64(s.Patterns[i].Times)
+		sum += NodeFee * float64(s.Patterns[i].Times)
 	}
 	return sum
 }

@@ -23,7 +23,7 @@ func (b *launcher) problemOf(shares []share, conflicts [][]int32) *cover.Problem
 		}
 		return slab[from:len(slab):len(slab)]
 	}
-	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: nodeFee, Classes: make([]cover.Class, 0, len(b.shares))}
+	p := &cover.Problem{Dims: len(dims), Bins: make([]cover.Bin, b.bins), BinFee: NodeFee, Classes: make([]cover.Class, 0, len(b.shares))}
 	for at, pool := range b.model.Pools {
 		for t := range pool.Types {
 			tm := &pool.Types[t]
@@ -140,7 +140,7 @@ func openConflict(x, y *model.Admitted) bool {
 	return conflict
 }
 
-// nodeFee is what a node costs besides its price, in dollars an hour: addresses, licences, load
+// NodeFee is what a node costs besides its price, in dollars an hour: addresses, licences, load
 // on the API server. Without it plans have very many very small nodes, to save the last tenth
 // of a percent.
-const nodeFee = 0.002
+const NodeFee = 0.002

@@ -1,0 +1,130 @@
+package world
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
+)
+
+var (
+	arrivalSeeds = flag.Int("arrival-seeds", 0, "with how many seeds TestArrivals plays each pattern under each rule; 0: it is skipped")
+	arrivalOnly  = flag.String("arrival-pattern", "", "the only pattern that TestArrivals plays; empty: all")
+	arrivalRules = flag.String("arrival-rule", "", "the only rule that TestArrivals compares with the window; empty: all")
+)
+
+// rule is one way to decide what is launched before a batch window ends.
+type rule struct {
+	name string
+	set  func(*provisioning.Loop)
+}
+
+// never is a premium at which no launch is certain.
+const never = -1
+
+// arrivalRuleSet are the rules of docs/design/early.md. The first waits for the window, as Karpenter does.
+func arrivalRuleSet() []rule {
+	early := func(idle time.Duration, premium float64, change func(*provisioning.Early)) func(*provisioning.Loop) {
+		return func(l *provisioning.Loop) {
+			e := *l.Early
+			e.Idle, e.Premium = idle, premium
+			if change != nil {
+				change(&e)
+			}
+			l.Early = &e
+		}
+	}
+	blind := func(e *provisioning.Early) { e.ComingCount, e.Patience = func() int { return 0 }, 0 }
+	patience := func(d time.Duration) func(*provisioning.Early) {
+		return func(e *provisioning.Early) { e.Patience = d }
+	}
+	const ms = time.Millisecond
+	return []rule{
+		{"window", func(l *provisioning.Loop) { l.Early = nil }},
+		{"chosen", func(*provisioning.Loop) {}},
+		{"every plan at once", early(ms, never, blind)},
+		{"short idle", early(100*ms, never, blind)},
+		{"complete", early(100*ms, never, patience(0))},
+		{"complete, patient", early(100*ms, never, nil)},
+		{"full", early(time.Hour, 0.01, nil)},
+		{"premium 0", early(100*ms, 0, nil)},
+		{"premium 5 %", early(100*ms, 0.05, nil)},
+		{"premium 15 %", early(100*ms, 0.15, nil)},
+		{"idle 50 ms", early(50*ms, 0.01, nil)},
+		{"idle 200 ms", early(200*ms, 0.01, nil)},
+		{"patience 0 s", early(100*ms, 0.01, patience(0))},
+		{"patience 1 s", early(100*ms, 0.01, patience(time.Second))},
+		{"patience 10 s", early(100*ms, 0.01, patience(10*time.Second))},
+	}
+}
+
+// TestArrivals prints, for each pattern and rule, what pods wait for and what they cost: medians over
+// seeds, prices as ratios to those of the window with the same seed.
+func TestArrivals(t *testing.T) {
+	if *arrivalSeeds == 0 {
+		t.Skip("no -arrival-seeds")
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer out.Flush()
+	_, _ = fmt.Fprintln(out, "pattern\trule\tp50\tp99\tprice\tprice later\tworst later\tlaunched\tgiven back")
+	for _, pattern := range Patterns() {
+		if *arrivalOnly != "" && string(pattern) != *arrivalOnly {
+			continue
+		}
+		window := make([]Arrived, *arrivalSeeds)
+		for i, r := range arrivalRuleSet() {
+			if i > 0 && *arrivalRules != "" && r.name != *arrivalRules {
+				continue
+			}
+			var got []Arrived
+			for s := range *arrivalSeeds {
+				result := Run(*from+uint64(s), arrivalsOptions(pattern, r.set))
+				if result.Violation != "" {
+					t.Errorf("%s, %s, seed %d: %s", pattern, r.name, *from+uint64(s), result.Violation)
+				}
+				got = append(got, result.Arrived)
+			}
+			if i == 0 {
+				copy(window, got)
+			}
+			printArrived(out, pattern, r.name, got, window)
+		}
+	}
+}
+
+func arrivalsOptions(p Pattern, set func(*provisioning.Loop)) Options {
+	return Options{Calm: ArrivalsLast, Arrivals: &Arrivals{Pattern: p, Rule: set}}
+}
+
+func printArrived(out io.Writer, p Pattern, rule string, got, window []Arrived) {
+	var p50, p99 []time.Duration
+	var price, later []float64
+	launched, back := 0, 0
+	for i := range got {
+		w := slices.Sorted(slices.Values(got[i].Waits))
+		if len(w) == 0 || got[i].PriceLater == 0 {
+			_, _ = fmt.Fprintf(out, "%s\t%s\tseed %d did not come to its end\n", p, rule, i)
+			continue
+		}
+		p50, p99 = append(p50, w[len(w)/2]), append(p99, w[len(w)*99/100])
+		price, later = append(price, got[i].Price/window[i].Price), append(later, got[i].PriceLater/window[i].PriceLater)
+		launched, back = launched+got[i].Launched, back+got[i].GivenBack
+	}
+	if len(later) == 0 {
+		return
+	}
+	slices.Sort(later)
+	_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%d\t%d\n", p, rule, median(p50).Round(time.Millisecond), median(p99).Round(time.Millisecond),
+		median(price), median(later), later[len(later)-1], launched, back)
+}
+
+func median[T float64 | time.Duration](of []T) T {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
