@@ -37,10 +37,12 @@ type Provider interface {
 	Types(ctx context.Context, class ClassRef) ([]*catalog.Type, error)
 	// Launch starts one instance for each request and answers each in the same order,
 	// without waiting for boots. A request whose token was seen before is answered with
-	// the first instance, so every request is safe to repeat, after a crash too.
+	// the first instance, so every request is safe to repeat, after a crash too. An answer may be
+	// that the cloud has accepted the launch: see accepted.go for what may come of that.
 	Launch(ctx context.Context, requests []LaunchRequest) []LaunchResult
 	// Terminate asks for the end of an instance and is safe to repeat. Nil: on its way, ask
-	// again later. ErrNotFound: gone for good.
+	// again later. ErrNotFound: gone for good. An instance that was Provisional is known by that ID, too, for
+	// Terminate and for Get.
 	Terminate(ctx context.Context, instanceID string) error
 	// Get returns one instance. ErrNotFound: gone, or going.
 	Get(ctx context.Context, instanceID string) (Instance, error)
@@ -103,17 +105,23 @@ const (
 	// about no instance.
 	ZoneShifted  NoticeKind = "zone_shifted"
 	ZoneRestored NoticeKind = "zone_restored"
+	// LaunchFailed: the launch of the instance had been accepted, and has failed as Notice.Failure says.
+	LaunchFailed NoticeKind = "launch_failed"
+	// LaunchChanged: what Get says of an instance has changed whose launch had been accepted.
+	LaunchChanged NoticeKind = "launch_changed"
 )
 
 // Notice is what a cloud says will become of an instance, or has become of it.
 type Notice struct {
 	Kind NoticeKind
-	// InstanceID is the providerID of its Node.
+	// InstanceID is the Instance's ID.
 	InstanceID string
 	// Zone is what ZoneShifted and ZoneRestored are about.
 	Zone string
 	// Ends is when the instance is gone; zero: that is not said, or has happened.
 	Ends time.Time
+	// Failure is that of LaunchFailed.
+	Failure *Failure
 }
 
 // Vocabulary is the labels a provider gives meaning to.
@@ -181,8 +189,14 @@ type LaunchResult struct {
 
 // Instance is one instance as the cloud describes it.
 type Instance struct {
-	// ID is the providerID of its Node.
+	// ID is the providerID of its Node, unless it is Provisional.
 	ID string
+	// Provisional: the launch was accepted, and the instance has no providerID yet. ID is what the
+	// provider calls it until then.
+	Provisional bool
+	// Failed says why the launch, which was accepted, came to nothing. The instance will not become a
+	// Node. It is there for Get and List until it is terminated. Nil: it has not failed.
+	Failed *Failure
 	// Token is that of the request it was made for; empty if unknown.
 	Token string
 	// Claim is the claim it was made for; empty if unknown.
@@ -210,14 +224,14 @@ const (
 	Rejected FailureKind = "LaunchFailed"
 )
 
-// Failure is a cloud's definite refusal: nothing was launched.
+// Failure is a cloud's definite refusal: nothing was launched, or nothing came of what was.
 type Failure struct {
 	Kind FailureKind
 	// Reason is a condition reason; empty: Kind.
 	Reason  string
 	Message string
 	// Short are the offerings that had no capacity; empty, of kind NoCapacity: all choices of
-	// the request. Keep is for how long to avoid them; 0: the usual time.
+	// the request, or, of an instance that Failed, the offering that its labels say. Keep is for how long to avoid them; 0: the usual time.
 	Short []catalog.Place
 	Keep  time.Duration
 }

@@ -110,17 +110,21 @@ func (l *Loop) Sweep(ctx context.Context) error {
 // sweepClaims deletes the claims whose instance is gone, unless their Node is ready: the cloud's
 // list may be behind.
 func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
-	running := map[string]bool{}
+	running := map[string]bool{} // by ID; by token while the ID is provisional, since the list may be behind
 	for i := range instances {
-		if !instances[i].Terminating {
-			running[instances[i].ID] = true
+		switch is := &instances[i]; {
+		case is.Terminating:
+		case is.Provisional:
+			running[is.Token] = true
+		default:
+			running[is.ID] = true
 		}
 	}
 	group := l.group()
 	for i := range claims {
 		claim := &claims[i]
 		registered := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeRegistered)
-		if !registered || claim.DeletionTimestamp != nil || running[claim.Status.ProviderID] || !mirror.ManagesClaim(l.Cloud.ClassKinds(), claim) {
+		if !registered || claim.DeletionTimestamp != nil || running[claim.Status.ProviderID] || running[string(claim.UID)] || !mirror.ManagesClaim(l.Cloud.ClassKinds(), claim) {
 			continue
 		}
 		group.Go(func() error { return l.collectClaim(ctx, claim) })
@@ -150,8 +154,8 @@ func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) e
 }
 
 // sweepInstances terminates the instances that belong to no claim. A claim knows its
-// instance by ID or, before that is written down, by the token of its launch. Instances
-// of unknown token are known by the claim's name.
+// instance by ID or, before that is written down and while the list has a provisional one, by
+// the token of its launch. Instances of unknown token are known by the claim's name.
 func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
 	byToken, byName := map[string]*karpenterv1.NodeClaim{}, map[string]*karpenterv1.NodeClaim{}
 	adopted := map[string]bool{} // whoever they were launched for
@@ -167,7 +171,7 @@ func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClai
 		if instance.Token == "" {
 			claim = byName[instance.Claim]
 		}
-		wanted := claim != nil && (claim.Status.ProviderID == "" || claim.Status.ProviderID == instance.ID)
+		wanted := claim != nil && (claim.Status.ProviderID == "" || claim.Status.ProviderID == instance.ID || instance.Provisional)
 		young := l.Now().Sub(instance.Created) < orphanGrace
 		if wanted || young || instance.Terminating || adopted[instance.ID] {
 			continue

@@ -110,6 +110,12 @@ func TestSweep(t *testing.T) {
 			objects: []client.Object{claimOf("", unlaunched)}, instances: []cloud.Instance{{ID: "i-1", Token: "uid-0", Claim: "c1", Created: old}},
 			want: []string{"i-1"},
 		},
+		"an instance under the ID that it had before its provider ID is the claim's": {
+			objects: []client.Object{claimOf("i-1"), nodeOf(corev1.ConditionUnknown)}, instances: []cloud.Instance{{ID: "order-1", Provisional: true, Token: "uid-1", Created: old}},
+		},
+		"one whose claim is gone goes": {
+			instances: []cloud.Instance{{ID: "order-1", Provisional: true, Token: "uid-1", Created: old}}, want: []string{"order-1"},
+		},
 		"a young instance stays": {
 			instances: []cloud.Instance{{ID: "i-1", Token: "uid-1", Created: sweepNow.Add(-29 * time.Second)}},
 		},

@@ -54,8 +54,18 @@ type Loop struct {
 	Queue string
 	// ReservationKey is the label that names the reservation of an instance; empty: there are none.
 	ReservationKey string
+	// Launches are those that the cloud has accepted.
+	Launches Launches
 	// Short is called with the offerings whose instances were reclaimed; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+}
+
+// Launches gets notices about launches that the cloud has accepted.
+type Launches interface {
+	// LaunchFailed ends a claim whose launch has failed; an error asks for the notice again.
+	LaunchFailed(claim *karpenterv1.NodeClaim, failure *cloud.Failure) error
+	// LaunchChanged has the cloud asked what has become of the launch.
+	LaunchChanged(claim *karpenterv1.NodeClaim)
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
@@ -91,8 +101,11 @@ func (l *Loop) Act(ctx context.Context, n cloud.Notice) error {
 	if err := l.Client.List(ctx, &claims, client.MatchingFields{mirror.ClaimProviderID: n.InstanceID}); err != nil {
 		return fmt.Errorf("find the claim of instance %s: %w", n.InstanceID, err)
 	}
-	if len(claims.Items) == 0 && ahead(n.Kind) {
-		return l.early(ctx, n)
+	if len(claims.Items) == 0 {
+		var err error
+		if claims.Items, err = l.unlaunched(ctx, n); err != nil {
+			return err
+		}
 	}
 	for i := range claims.Items {
 		if err := l.act(ctx, n, &claims.Items[i]); err != nil {
@@ -117,24 +130,30 @@ func (l *Loop) reportPools(ctx context.Context, n cloud.Notice) error {
 	return nil
 }
 
-// ahead reports whether a kind of notice is about what is still to come.
+// ahead reports whether a kind of notice is about what is still to come, or must not be missed.
 func ahead(kind cloud.NoticeKind) bool {
-	return slices.Contains([]cloud.NoticeKind{cloud.Reclaimed, cloud.ReservationReclaimed, cloud.ReservationEnding, cloud.MaintenanceScheduled}, kind)
+	return slices.Contains([]cloud.NoticeKind{cloud.Reclaimed, cloud.ReservationReclaimed, cloud.ReservationEnding, cloud.MaintenanceScheduled, cloud.LaunchFailed}, kind)
 }
 
-// early returns errEarly while a claim waits for the answer to its launch, which may be the
-// notice's instance.
-func (l *Loop) early(ctx context.Context, n cloud.Notice) error {
+// unlaunched returns the claim whose launch the cloud has accepted as the notice's instance. It returns
+// errEarly while a claim waits for the answer to its launch, which may be that.
+func (l *Loop) unlaunched(ctx context.Context, n cloud.Notice) ([]karpenterv1.NodeClaim, error) {
 	var claims karpenterv1.NodeClaimList
 	if err := l.Client.List(ctx, &claims); err != nil {
-		return fmt.Errorf("find claims without an instance: %w", err)
+		return nil, fmt.Errorf("find claims without an instance: %w", err)
 	}
+	isEarly := false
 	for i := range claims.Items {
-		if claims.Items[i].Status.ProviderID == "" {
-			return fmt.Errorf("notice about instance %s: %w", n.InstanceID, errEarly)
+		id := claims.Items[i].Annotations[translate.ProvisionalIDAnnotationKey]
+		if id != "" && id == n.InstanceID {
+			return claims.Items[i : i+1], nil
 		}
+		isEarly = isEarly || claims.Items[i].Status.ProviderID == ""
 	}
-	return nil
+	if isEarly && ahead(n.Kind) {
+		return nil, fmt.Errorf("notice about instance %s: %w", n.InstanceID, errEarly)
+	}
+	return nil, nil
 }
 
 func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeClaim) error {
@@ -146,6 +165,11 @@ func (l *Loop) act(ctx context.Context, n cloud.Notice, claim *karpenterv1.NodeC
 		return err
 	}
 	switch n.Kind {
+	case cloud.LaunchFailed:
+		return l.Launches.LaunchFailed(claim, n.Failure)
+	case cloud.LaunchChanged:
+		l.Launches.LaunchChanged(claim)
+		return nil
 	case cloud.RebalanceRecommended:
 		l.report(n, claim, nodes)
 		if !l.ReplaceOnRebalance {

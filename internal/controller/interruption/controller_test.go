@@ -1,6 +1,7 @@
 package interruption_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -167,6 +168,66 @@ func TestNotices(t *testing.T) {
 			}
 			if got.ReplaceBy != "" && translate.Expires(claim).Format(time.RFC3339) != got.ReplaceBy {
 				t.Errorf("the claim's time is over at %s, want %s", translate.Expires(claim), got.ReplaceBy)
+			}
+		})
+	}
+}
+
+// launches notes what it is told of launches.
+type launches struct {
+	told   []string
+	answer error
+}
+
+// LaunchFailed takes note.
+func (l *launches) LaunchFailed(claim *karpenterv1.NodeClaim, failure *cloud.Failure) error {
+	l.told = append(l.told, claim.Name+" failed: "+failure.Message)
+	return l.answer
+}
+
+// LaunchChanged takes note.
+func (l *launches) LaunchChanged(claim *karpenterv1.NodeClaim) {
+	l.told = append(l.told, claim.Name+" changed")
+}
+
+// TestNoticesOfLaunches: a notice about a launch that was accepted finds its claim by either ID, and is kept
+// until the claim has ended or as long as it may be early.
+func TestNoticesOfLaunches(t *testing.T) {
+	t.Parallel()
+	errEnding := errors.New("is ending")
+	failed := func(id string) cloud.Notice {
+		return cloud.Notice{Kind: cloud.LaunchFailed, InstanceID: id, Failure: &cloud.Failure{Kind: cloud.NoCapacity, Message: "sold out"}}
+	}
+	claim := func(name, provisional, final string) *karpenterv1.NodeClaim {
+		c := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{}}}
+		c.Status.ProviderID = final
+		if provisional != "" {
+			c.Annotations = map[string]string{translate.ProvisionalIDAnnotationKey: provisional}
+		}
+		return c
+	}
+	for name, c := range map[string]struct {
+		claims []client.Object
+		notice cloud.Notice
+		want   []string
+		err    bool
+	}{
+		"by its provider ID":         {[]client.Object{claim("c", "order-1", instance)}, failed(instance), []string{"c failed: sold out"}, true},
+		"by its provisional ID":      {[]client.Object{claim("c", "order-1", ""), claim("d", "order-2", "")}, failed("order-2"), []string{"d failed: sold out"}, true},
+		"before the answer":          {[]client.Object{claim("c", "", "")}, failed("order-1"), nil, true},
+		"of nobody":                  {[]client.Object{claim("c", "order-1", instance)}, failed("order-2"), nil, false},
+		"changed":                    {[]client.Object{claim("c", "order-1", "")}, cloud.Notice{Kind: cloud.LaunchChanged, InstanceID: "order-1"}, []string{"c changed"}, false},
+		"changed, before the answer": {[]client.Object{claim("c", "", "")}, cloud.Notice{Kind: cloud.LaunchChanged, InstanceID: "order-1"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &launches{answer: errEnding}
+			loop := &interruption.Loop{Client: fakeapi.New(t, c.claims...).Build(), Now: time.Now, Log: slog.New(slog.DiscardHandler), Launches: l}
+			if err := loop.Act(t.Context(), c.notice); (err != nil) != c.err {
+				t.Errorf("error %v, want one: %v", err, c.err)
+			}
+			if diff := cmp.Diff(c.want, l.told); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
 			}
 		})
 	}

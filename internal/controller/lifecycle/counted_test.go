@@ -113,6 +113,7 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 				Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
 			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
+			l.follower = &apply.LaunchFollower{Now: l.Now}
 			l.launches = &apply.LaunchRequests{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
 			for range c.searches {
 				if _, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {

@@ -50,6 +50,7 @@ func TestALaunchWithoutCapacityIsReportedOnItsPods(t *testing.T) {
 		},
 	}
 	var later []func()
+	l.follower = &apply.LaunchFollower{Now: l.Now}
 	l.launches = &apply.LaunchRequests{Cloud: l.Cloud, Now: l.Now, Later: func(_ time.Duration, do func()) { later = append(later, do) }}
 	for range 3 {
 		if _, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {

@@ -32,7 +32,7 @@ func (p *reconciliation) reportLaunched(got *cloud.Instance) {
 // reportLaunchFailed reports why there is no instance yet, once for each reason.
 func (p *reconciliation) reportLaunchFailed(notes []core.Note) {
 	for _, n := range notes {
-		if n.Type == core.Launched && n.Reason != core.ReasonAwaiting && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
+		if n.Type == core.Launched && n.Reason != core.ReasonAwaiting && n.Reason != core.ReasonAccepted && n.Message != condition.ForNodeClaim(p.claim).Get(n.Type).Message {
 			p.Log.Error("launch failed, will try again", "claim", p.claim.Name, "pool", p.pool(), "reason", n.Reason, "error", n.Message)
 		}
 	}

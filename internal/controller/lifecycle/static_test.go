@@ -59,6 +59,7 @@ func TestAgeEndsNoNodeOfAStaticPool(t *testing.T) {
 				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
+			l.follower = &apply.LaunchFollower{Now: l.Now}
 			l.launches = &apply.LaunchRequests{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
 			result, err := l.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(claim)})
 			if err != nil {

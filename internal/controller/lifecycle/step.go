@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,11 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	token := string(p.claim.UID)
 	answer, launched := p.launches.Answer(token)
 	view := core.View{At: p.Now(), Claim: translate.LifecycleClaim(p.claim), Answer: answer, Instance: p.instance}
+	if p.Patience != nil {
+		view.Patience = p.Patience(mirror.ClassOfClaim(p.claim))
+	}
+	view.Follow, launched = p.followed(launched)
+	answer.Message = cmp.Or(view.Follow.Message, answer.Message)
 	if expires := view.Claim.Expires; !p.StaticCapacity && !expires.IsZero() && !view.At.Before(expires) {
 		static, err := p.isStatic(ctx)
 		if err != nil {
@@ -53,6 +59,9 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	}
 	if view.Claim.Launched.Status == core.True {
 		p.launches.Forget(token)
+	}
+	if view.Claim.Registered.Status == core.True {
+		p.follower.Forget(token)
 	}
 	step := core.Next(view)
 	if step.Act == core.Launch { // at once: nothing that is noted is needed for it
@@ -104,6 +113,11 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 			return p.request(ctx, claim)
 		})
 		return nil
+	case core.RecordAccepted:
+		return apply.RecordAccepted(ctx, p.Client, p.claim, answer.InstanceID)
+	case core.FollowLaunch:
+		p.follow(ctx)
+		return nil
 	case core.RecordLaunch:
 		p.overlay(launched)
 		if err := apply.RecordLaunch(ctx, p.Client, p.claim, launched, p.Now()); err != nil {
@@ -143,6 +157,7 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 			return err
 		}
 		p.launches.Forget(string(p.claim.UID))
+		p.follower.Forget(string(p.claim.UID))
 		p.reportGone()
 		return nil
 	case core.Wait, core.AskInstance, core.TaintNode:
@@ -203,10 +218,7 @@ func (p *reconciliation) overlay(launched *cloud.Instance) {
 // terminate asks for the end of the claim's instance: the recorded one, or the one of an answer
 // that could not be recorded before the claim was deleted.
 func (p *reconciliation) terminate(ctx context.Context, answered string) error {
-	id := p.claim.Status.ProviderID
-	if id == "" {
-		id = answered
-	}
+	id := cmp.Or(p.claim.Status.ProviderID, p.claim.Annotations[translate.ProvisionalIDAnnotationKey], answered)
 	err := observe.ForPool(p.Cloud, p.pool()).Terminate(ctx, id)
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):

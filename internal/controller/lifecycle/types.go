@@ -76,10 +76,13 @@ type Controller struct {
 	Reserved func(class cloud.ClassRef)
 	// Planned returns the pods without a node that are planned for a claim; may be nil.
 	Planned func(claim string) []*corev1.Pod
+	// Patience returns how long launches of a class may take; nil: as long as those of most clouds.
+	Patience func(class cloud.ClassRef) core.Patience
 	// Later is that of apply.LaunchRequests; nil: a goroutine of its own.
 	Later func(pause time.Duration, do func())
 
 	launches *apply.LaunchRequests
+	follower *apply.LaunchFollower
 }
 
 // reconciliation is one reconcile of one claim. Its objects include the reconciliation's own

@@ -70,10 +70,11 @@ func launch(v View) Step {
 		return step.beginning(v)
 	case AnswerLaunched:
 		return Step{Act: RecordLaunch}
-	case AnswerNoCapacity:
-		return Step{Act: DeleteClaim, Reason: ReasonNoCapacity}
-	case AnswerClassUnfit:
-		return Step{Act: DeleteClaim, Reason: ReasonClassNotReady}
+	case AnswerAccepted:
+		return accepted(v, v.Answer.InstanceID)
+	case AnswerNoCapacity, AnswerClassUnfit, AnswerRefused:
+		step, _ := refused(v, &v.Answer, Launched)
+		return step
 	case AnswerFailed:
 		// The time-out is looked at only here, so that a claim that waited for a controller
 		// that was away gets its one try.
@@ -88,6 +89,9 @@ func launch(v View) Step {
 		return wait(earliest(v.Answer.RetryAt, timeout), "the launch failed (%s) and is tried again", v.Answer.Reason).
 			noting(Launched, Unknown, v.Answer.Reason, message)
 	case AnswerNone:
+		if v.Claim.ProvisionalID != "" { // the controller was restarted
+			return accepted(v, v.Claim.ProvisionalID)
+		}
 		return Step{Act: Launch}.beginning(v)
 	default:
 		panic("lifecycle: unknown answer " + string(v.Answer.State))
@@ -115,9 +119,10 @@ func awaitAnswer(v View) Step {
 }
 
 func register(v View) Step {
-	// Counted from the claim's creation. A launch that came later than it should still
-	// leaves the node what a timely one would.
-	timeout := latest(v.Claim.Registered.Since.Add(RegistrationTimeout), v.Claim.Launched.Since.Add(RegistrationTimeout-LaunchTimeout))
+	if step, failed := refused(v, &v.Follow, Registered); failed {
+		return step
+	}
+	timeout := v.registrationTimeout()
 	node, blocked := onlyNode(v, timeout)
 	switch {
 	case node != nil && !(node.IsRegistered && node.HasFinalizer && !node.IsUnregistered):
@@ -130,6 +135,13 @@ func register(v View) Step {
 	case len(v.Nodes) > 1:
 		return blocked.noting(Registered, False, "MultipleNodesFound", blocked.Why)
 	default:
+		if every := v.Patience.Follow; every > 0 {
+			next := v.nextFollow(every)
+			if !v.At.Before(next) {
+				return Step{Act: FollowLaunch}
+			}
+			blocked.Until = earliest(blocked.Until, next)
+		}
 		return blocked.noting(Registered, Unknown, "NodeNotFound", blocked.Why)
 	}
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -32,10 +33,7 @@ func finalize(v View) Step {
 	}
 	// A launch that this process knows nothing of, because it was restarted, is not waited
 	// for: an instance that comes of it belongs to no claim then, and is collected.
-	instance := c.ProviderID
-	if instance == "" {
-		instance = v.Answer.InstanceID
-	}
+	instance := cmp.Or(c.ProviderID, c.ProvisionalID, v.Answer.InstanceID)
 	switch {
 	case instance == "", v.Instance == InstanceGone:
 		return Step{Act: RemoveFinalizer}

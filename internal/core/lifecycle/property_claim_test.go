@@ -17,7 +17,10 @@ type life struct {
 	instances int // launched for the claim's token, ended or not
 	running   bool
 	orders    int // on their way
-	done      bool
+	// late: the cloud accepts launches before it decides about them; outcome is what it has decided.
+	late    bool
+	outcome lifecycle.AnswerState
+	done    bool
 }
 
 func newLife(t *rapid.T) *life {
@@ -25,6 +28,11 @@ func newLife(t *rapid.T) *life {
 	l := &life{View: lifecycle.View{At: epoch, Claim: lifecycle.Claim{
 		IsNew: true, Launched: start, Registered: start, Initialized: start, Requests: quantity.List{quantity.CPU: 1},
 	}}}
+	l.outcome = lifecycle.AnswerLaunched
+	if l.late = rapid.Bool().Draw(t, "late"); l.late {
+		l.outcome = lifecycle.AnswerAccepted
+		l.Patience.Follow = seconds(rapid.IntRange(0, 60).Draw(t, "follow"))
+	}
 	if rapid.Bool().Draw(t, "expires") {
 		l.Claim.Expires = epoch.Add(seconds(rapid.IntRange(1, 3000).Draw(t, "age")))
 	}
@@ -36,7 +44,7 @@ func newLife(t *rapid.T) *life {
 
 // happen lets one thing happen that is not ours to decide.
 func (l *life) happen(t *rapid.T) {
-	switch rapid.SampledFrom([]string{"time", "answer", "failure", "join", "ready", "leave", "delete", "restart"}).Draw(t, "event") {
+	switch rapid.SampledFrom([]string{"time", "answer", "failure", "decision", "followed", "notice", "join", "ready", "leave", "delete", "restart"}).Draw(t, "event") {
 	case "time":
 		l.At = l.At.Add(seconds(rapid.IntRange(1, 400).Draw(t, "pass")))
 	case "answer":
@@ -45,6 +53,16 @@ func (l *life) happen(t *rapid.T) {
 		if l.Answer.State == lifecycle.AnswerPending {
 			l.orders = 0
 			l.Answer = lifecycle.Answer{State: lifecycle.AnswerFailed, Reason: "LaunchFailed", AskedAt: l.Answer.AskedAt, RetryAt: l.At.Add(seconds(5))}
+		}
+	case "decision":
+		if l.outcome == lifecycle.AnswerAccepted && l.instances > 0 {
+			l.outcome = rapid.SampledFrom([]lifecycle.AnswerState{lifecycle.AnswerLaunched, lifecycle.AnswerNoCapacity, lifecycle.AnswerClassUnfit, lifecycle.AnswerRefused}).Draw(t, "outcome")
+		}
+	case "followed":
+		l.followed()
+	case "notice":
+		if l.outcome != lifecycle.AnswerLaunched && l.outcome != lifecycle.AnswerAccepted && (l.Claim.ProvisionalID != "" || l.Claim.ProviderID != "") {
+			l.Follow = lifecycle.Answer{State: l.outcome, RetryAt: l.At}
 		}
 	case "join":
 		l.join()
@@ -61,7 +79,14 @@ func (l *life) happen(t *rapid.T) {
 		if l.orders > 0 && rapid.Bool().Draw(t, "arrives") {
 			l.launch()
 		}
-		l.Answer, l.orders = lifecycle.Answer{}, 0
+		l.Answer, l.Follow, l.orders = lifecycle.Answer{}, lifecycle.Answer{}, 0
+	}
+}
+
+// followed answers what has become of a launch.
+func (l *life) followed() {
+	if l.Follow.State == lifecycle.AnswerPending {
+		l.Follow = lifecycle.Answer{State: l.outcome, AskedAt: l.Follow.AskedAt, RetryAt: l.At.Add(seconds(10))}
 	}
 }
 
@@ -76,11 +101,14 @@ func (l *life) answer() {
 		l.launch()
 		l.orders = 0
 		l.Answer = lifecycle.Answer{State: lifecycle.AnswerLaunched, InstanceID: "i-1", AskedAt: l.Answer.AskedAt}
+		if l.late && l.outcome != lifecycle.AnswerLaunched {
+			l.Answer.State, l.Answer.InstanceID = lifecycle.AnswerAccepted, "order-1"
+		}
 	}
 }
 
 func (l *life) join() {
-	if l.running && len(l.Nodes) == 0 && l.Claim.ProviderID != "" {
+	if l.running && len(l.Nodes) == 0 && l.Claim.ProviderID != "" && l.outcome == lifecycle.AnswerLaunched {
 		l.Nodes = []lifecycle.Node{{Name: "n1", IsUnregistered: true}}
 	}
 }
@@ -101,7 +129,7 @@ func (l *life) leave() {
 // observe takes and performs one step, and returns it.
 func (l *life) observe(t *rapid.T) lifecycle.Step {
 	l.Instance = lifecycle.InstanceUnasked
-	if l.Claim.ProviderID != "" && !l.running {
+	if (l.Claim.ProviderID != "" || l.Claim.ProvisionalID != "") && !l.running {
 		l.Instance = lifecycle.InstanceGone
 	}
 	step := lifecycle.Next(l.View)
@@ -128,8 +156,18 @@ func (l *life) observe(t *rapid.T) lifecycle.Step {
 		}
 		l.orders++
 		l.Answer = lifecycle.Answer{State: lifecycle.AnswerPending, AskedAt: l.At}
+	case lifecycle.RecordAccepted:
+		c.ProvisionalID = l.Answer.InstanceID
+	case lifecycle.FollowLaunch:
+		if l.Follow.State == lifecycle.AnswerPending {
+			t.Fatal("the cloud is asked again before it has answered")
+		}
+		l.Follow = lifecycle.Answer{State: lifecycle.AnswerPending, AskedAt: l.At}
 	case lifecycle.RecordLaunch:
-		c.ProviderID, c.Launched = l.Answer.InstanceID, lifecycle.Condition{Status: lifecycle.True, Since: l.At}
+		if l.outcome != lifecycle.AnswerLaunched {
+			t.Fatalf("a launch is recorded that is %s", l.outcome)
+		}
+		c.ProviderID, c.Launched = "i-1", lifecycle.Condition{Status: lifecycle.True, Since: l.At}
 	case lifecycle.RegisterNode:
 		l.Nodes[0].IsUnregistered, l.Nodes[0].IsRegistered, l.Nodes[0].HasFinalizer = false, true, true
 	case lifecycle.InitialiseNode:
@@ -147,12 +185,12 @@ func (l *life) observe(t *rapid.T) lifecycle.Step {
 		}
 		l.running, l.Nodes = false, nil
 		l.Instance = lifecycle.InstanceGone
-		if c.ProviderID == "" {
-			c.ProviderID = l.Answer.InstanceID // the pass remembers what it has just asked
+		if c.ProviderID == "" && c.ProvisionalID == "" {
+			c.ProvisionalID = l.Answer.InstanceID // the pass remembers what it has just asked
 		}
 	case lifecycle.RemoveFinalizer:
 		// One that only a process knew that is gone is collected later.
-		if l.running && (c.ProviderID != "" || l.Answer.State == lifecycle.AnswerLaunched) {
+		if l.running && (c.ProviderID != "" || c.ProvisionalID != "" || l.Answer.InstanceID != "") {
 			t.Fatal("the claim goes and its instance stays")
 		}
 		l.done = true
@@ -202,6 +240,7 @@ func TestClaimsNeverLaunchTwiceAndAlwaysEnd(t *testing.T) {
 		}
 		for range 20 {
 			l.answer()
+			l.followed()
 			if l.finish(t); l.done || !l.Claim.HasFinalizer {
 				return
 			}

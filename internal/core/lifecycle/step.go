@@ -17,6 +17,8 @@ const (
 	AddFinalizer    Act = "add finalizer"
 	Launch          Act = "launch"
 	RecordLaunch    Act = "record launch"
+	RecordAccepted  Act = "record accepted launch"
+	FollowLaunch    Act = "follow launch"
 	RegisterNode    Act = "register node"
 	InitialiseNode  Act = "initialise node"
 	DeleteClaim     Act = "delete claim"
@@ -51,6 +53,9 @@ const (
 
 // ReasonAwaiting is the reason of conditions of which nothing is known yet.
 const ReasonAwaiting = "AwaitingReconciliation"
+
+// ReasonAccepted is the reason for which a claim is not launched while the cloud works on its launch.
+const ReasonAccepted = "LaunchAccepted"
 
 // ReasonNodeRebooting is the reason for which a claim is not initialized while its instance is rebooted.
 const ReasonNodeRebooting = "Rebooting"

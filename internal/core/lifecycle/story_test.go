@@ -18,9 +18,9 @@ import (
 
 // TestStories plays the files of testdata. Each is the life of one claim or one drain:
 //
-//	claim [grace=DUR] [startup=KEY] [expires=DUR] [driver=NAME]   a claim is created at 0s
+//	claim [grace=DUR] [startup=KEY] [expires=DUR] [driver=NAME] [launch=DUR] [registration=DUR] [follow=DUR]   a claim is created at 0s; the last three are the provider's patience
 //	delete at=DUR                       somebody deletes it
-//	cloud launch=STATE terminate=STATE  what the cloud answers from now on
+//	cloud launch=STATE follow=STATE terminate=STATE  what the cloud answers from now on
 //	node NAME [joined] [ready] [taint=KEY] [ephemeral=KEY] [allocatable=NAME] [published=DRIVER] [finalizer=NAME] [deleting] [drained] [gone]
 //	drain [deadline=DUR] [claim=none]   a Node is deleted at 0s
 //	pod NAME [daemon] [critical] [grace=DUR] [held] [blocked] [finalizer=NAME] [gone]   blocked: by a budget
@@ -50,6 +50,7 @@ type story struct {
 	blocked   map[string]bool
 	volumes   map[string]bool
 	answer    lifecycle.AnswerState
+	followed  lifecycle.AnswerState
 	terminate lifecycle.Instance
 }
 
@@ -97,6 +98,11 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 		if has("expires") {
 			s.view.Claim.Expires, s.view.Claim.Reclaimed = moment(t, words["expires"]), words["reclaimed"]
 		}
+		for word, patience := range map[string]*time.Duration{"launch": &s.view.Patience.Launch, "registration": &s.view.Patience.Registration, "follow": &s.view.Patience.Follow} {
+			if has(word) {
+				*patience = span(t, words[word])
+			}
+		}
 		if has("driver") {
 			s.view.Claim.Drivers = []string{words["driver"]}
 		}
@@ -118,6 +124,12 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 		if has("launch") {
 			s.answer = lifecycle.AnswerState(strings.ReplaceAll(words["launch"], "-", " "))
 		}
+		if has("follow") {
+			s.followed = lifecycle.AnswerState(strings.ReplaceAll(words["follow"], "-", " "))
+			if s.view.Follow.State == lifecycle.AnswerPending || words["follow"] == "refused" {
+				s.view.Follow = s.asked(s.view.At)
+			}
+		}
 		if has("terminate") {
 			s.terminate = lifecycle.Instance(words["terminate"])
 		}
@@ -125,7 +137,7 @@ func (s *story) play(t *testing.T, d *datadriven.TestData) string {
 			s.view.Answer = s.answered(s.view.At)
 		}
 	case "restart":
-		s.view.Answer = lifecycle.Answer{}
+		s.view.Answer, s.view.Follow = lifecycle.Answer{}, lifecycle.Answer{}
 	case "node":
 		s.setNode(name, words)
 	case "pod":
@@ -286,8 +298,23 @@ func (s *story) answered(at time.Time) lifecycle.Answer {
 	switch s.answer {
 	case lifecycle.AnswerLaunched:
 		a.InstanceID = "i-1"
+	case lifecycle.AnswerAccepted:
+		a.InstanceID = "order-1"
 	case lifecycle.AnswerFailed:
 		a.Reason, a.Message, a.RetryAt = "LaunchFailed", "the cloud is away", at.Add(time.Minute)
+	default:
+	}
+	return a
+}
+
+// asked returns what the cloud says of a launch that it had accepted.
+func (s *story) asked(at time.Time) lifecycle.Answer {
+	a := lifecycle.Answer{State: s.followed, AskedAt: at, RetryAt: at.Add(10 * time.Second)}
+	switch s.followed {
+	case lifecycle.AnswerLaunched:
+		a.InstanceID = "i-1"
+	case lifecycle.AnswerRefused:
+		a.Reason, a.Message = "BadTemplate", "there is no such image"
 	default:
 	}
 	return a
@@ -301,8 +328,12 @@ func (s *story) perform(step lifecycle.Step, at time.Time) {
 		c.HasFinalizer = true
 	case lifecycle.Launch:
 		s.view.Answer = s.answered(at)
+	case lifecycle.RecordAccepted:
+		c.ProvisionalID = s.view.Answer.InstanceID
+	case lifecycle.FollowLaunch:
+		s.view.Follow = s.asked(at)
 	case lifecycle.RecordLaunch:
-		c.ProviderID = s.view.Answer.InstanceID
+		c.ProviderID = "i-1"
 		c.Launched = lifecycle.Condition{Status: lifecycle.True, Since: at}
 	case lifecycle.RegisterNode:
 		node.HasFinalizer, node.IsRegistered, node.IsUnregistered = true, true, false

@@ -41,6 +41,11 @@ type View struct {
 	Nodes []Node
 	// Answer is what the cloud said to the claim's launch.
 	Answer Answer
+	// Follow is what the cloud said later of a launch that it had accepted. AskedAt and RetryAt are
+	// those of the question.
+	Follow Answer
+	// Patience is how long launches of the claim's class may take.
+	Patience Patience
 	// Instance is what the cloud said in this pass of the claim's instance.
 	Instance Instance
 }
@@ -52,6 +57,9 @@ type Claim struct {
 	HasFinalizer bool
 	// ProviderID is the instance; empty: none is known.
 	ProviderID string
+	// ProvisionalID is what the cloud calls the instance of a launch that it has accepted, before the
+	// instance has a provider ID; empty: none is known.
+	ProvisionalID string
 	// IsNew: it has no conditions yet.
 	IsNew bool
 
@@ -95,17 +103,28 @@ type Node struct {
 	Published []string
 }
 
+// Patience is how long the launches of a class may take. The zero value is that of most clouds.
+type Patience struct {
+	// Launch is how long a claim may be without an instance after its launch was accepted, and
+	// Registration without a registered Node; zero: LaunchTimeout and RegistrationTimeout.
+	Launch, Registration time.Duration
+	// Follow is how often the cloud is asked for an instance whose Node has not registered, because its
+	// launch may still fail; zero: never, once its provider ID is known.
+	Follow time.Duration
+}
+
 // Answer is the cloud's to a launch, as far as this process knows: after a restart it
 // knows nothing and asks again, which finds the first instance.
 type Answer struct {
 	State AnswerState
 	// AskedAt is when the launch was ordered, while State is AnswerPending.
 	AskedAt time.Time
-	// InstanceID is set when State is AnswerLaunched.
+	// InstanceID is what the cloud calls the instance; it is set when State is AnswerLaunched or
+	// AnswerAccepted, and after a failure if something of the instance may be left.
 	InstanceID string
 	// Reason and Message say why there is no instance.
 	Reason, Message string
-	// RetryAt is when to ask again after AnswerFailed.
+	// RetryAt is when to ask again after AnswerFailed, and in any state of View.Follow.
 	RetryAt time.Time
 }
 
@@ -114,12 +133,16 @@ type AnswerState string
 
 // The states of an answer.
 const (
-	AnswerNone       AnswerState = ""
-	AnswerPending    AnswerState = "pending"
-	AnswerLaunched   AnswerState = "launched"
+	AnswerNone     AnswerState = ""
+	AnswerPending  AnswerState = "pending"
+	AnswerLaunched AnswerState = "launched"
+	// AnswerAccepted: the instance is to come, and has no provider ID yet.
+	AnswerAccepted   AnswerState = "accepted"
 	AnswerNoCapacity AnswerState = "no capacity"
 	AnswerClassUnfit AnswerState = "class not ready"
 	AnswerFailed     AnswerState = "failed"
+	// AnswerRefused: the launch was accepted, and the cloud will not finish it.
+	AnswerRefused AnswerState = "refused"
 )
 
 // Instance is what the cloud said of an instance in this pass.

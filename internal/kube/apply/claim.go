@@ -73,6 +73,13 @@ func tightenDeadline(ctx context.Context, c client.Client, claim *karpenterv1.No
 	return SetDeadline(ctx, c, claim, deadline)
 }
 
+// RecordAccepted writes on a claim what the cloud calls its instance until that has a provider ID.
+func RecordAccepted(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, id string) error {
+	return edit(ctx, c, claim, "record accepted launch of claim", func() {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.ProvisionalIDAnnotationKey, id)
+	})
+}
+
 // RecordLaunch writes on a claim which instance it got. The labels and annotations go
 // first: a claim that says it is launched says what it is, too.
 func RecordLaunch(ctx context.Context, c client.Client, claim *karpenterv1.NodeClaim, got *cloud.Instance, now time.Time) error {

@@ -112,10 +112,14 @@ func (l *LaunchRequests) Answer(token string) (lifecycle.Answer, cloud.Instance)
 		return lifecycle.Answer{}, cloud.Instance{}
 	case had.pending:
 		return lifecycle.Answer{State: lifecycle.AnswerPending, AskedAt: had.since}, cloud.Instance{}
+	case had.result.Err == nil && had.result.Instance.Provisional:
+		return lifecycle.Answer{State: lifecycle.AnswerAccepted, InstanceID: had.result.Instance.ID}, had.result.Instance
 	case had.result.Err == nil:
 		return lifecycle.Answer{State: lifecycle.AnswerLaunched, InstanceID: had.result.Instance.ID}, had.result.Instance
 	default:
-		return refusal(had), cloud.Instance{}
+		answer := refusal(had.result.Err)
+		answer.RetryAt, answer.InstanceID = had.retryAt, had.result.Instance.ID
+		return answer, cloud.Instance{}
 	}
 }
 
@@ -128,10 +132,11 @@ func (l *LaunchRequests) Forget(token string) {
 	}
 }
 
-func refusal(had *launchRequest) lifecycle.Answer {
-	a := lifecycle.Answer{State: lifecycle.AnswerFailed, Reason: string(cloud.Rejected), Message: had.result.Err.Error(), RetryAt: had.retryAt}
+// refusal returns the answer that an error is.
+func refusal(err error) lifecycle.Answer {
+	a := lifecycle.Answer{State: lifecycle.AnswerFailed, Reason: string(cloud.Rejected), Message: err.Error()}
 	var failure *cloud.Failure
-	if !errors.As(had.result.Err, &failure) {
+	if !errors.As(err, &failure) {
 		return a
 	}
 	a.Message = failure.Message
@@ -179,6 +184,9 @@ func (l *LaunchRequests) send(ctx context.Context) {
 		result := cloud.LaunchResult{Err: errUnanswered}
 		if i < len(results) {
 			result = results[i]
+		}
+		if failure := result.Instance.Failed; result.Err == nil && failure != nil { // the launch was asked for before
+			result.Err = lateFailure(failure, result.Instance.Labels)
 		}
 		l.reportShort(&request, &result)
 		if l.Reserved != nil && slices.ContainsFunc(request.Choices, func(c catalog.Choice) bool { return c.Offering.Reservation != "" }) {

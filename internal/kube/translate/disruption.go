@@ -25,6 +25,9 @@ const (
 	// ExpireAfterAnnotationKey is on a claim of v1beta1: the age at which it is removed, as its pool
 	// says, or "Never".
 	ExpireAfterAnnotationKey = "dovetail.sh/expire-after"
+	// ProvisionalIDAnnotationKey is on a claim whose launch the cloud has accepted: what the cloud calls the
+	// instance until it has a provider ID.
+	ProvisionalIDAnnotationKey = "dovetail.sh/provisional-id"
 	// ReplaceByAnnotationKey is on a claim whose instance the cloud will take away: the time
 	// by which its drain must begin, in RFC 3339.
 	ReplaceByAnnotationKey = "dovetail.sh/replace-by"

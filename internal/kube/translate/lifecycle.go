@@ -20,11 +20,14 @@ func LifecycleClaim(nc *karpenterv1.NodeClaim) lifecycle.Claim {
 	c := lifecycle.Claim{
 		HasFinalizer: controllerutil.ContainsFinalizer(nc, karpenterv1.TerminationFinalizer),
 		ProviderID:   nc.Status.ProviderID,
-		IsNew:        len(nc.Status.Conditions) == 0,
-		Launched:     milestone(nc, karpenterv1.ConditionTypeLaunched),
-		Registered:   milestone(nc, karpenterv1.ConditionTypeRegistered),
-		Initialized:  milestone(nc, karpenterv1.ConditionTypeInitialized),
-		IsRebooting:  IsRebooting(nc),
+
+		ProvisionalID: nc.Annotations[ProvisionalIDAnnotationKey],
+
+		IsNew:       len(nc.Status.Conditions) == 0,
+		Launched:    milestone(nc, karpenterv1.ConditionTypeLaunched),
+		Registered:  milestone(nc, karpenterv1.ConditionTypeRegistered),
+		Initialized: milestone(nc, karpenterv1.ConditionTypeInitialized),
+		IsRebooting: IsRebooting(nc),
 
 		InstanceTerminating: lifecycleCondition(nc, karpenterv1.ConditionTypeInstanceTerminating),
 
