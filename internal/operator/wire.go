@@ -158,6 +158,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
+		LeaderElectionID:                    s.LeaderElectionName, // the label of leader_election_master_status
 		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(lock)),
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,

@@ -45,6 +45,7 @@ func TestMetrics(t *testing.T) {
 	s.shrink()
 	s.stop()
 	compareMetrics(t, s.recording.labels())
+	compareTypes(t, s.recording)
 	compareLogs(t, s.process)
 	if t.Failed() {
 		t.Logf("%s", s.process)
@@ -86,6 +87,7 @@ func startMetricsScript(t *testing.T) *metricsScript {
 		noError(t, s.client.Create(t.Context(), o))
 	}
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), s.client) })
+	s.await("leader_election_master_status", `name="karpenter-leader-election"`)
 	return s
 }
 
@@ -169,11 +171,12 @@ func (s *metricsScript) fail() {
 	noError(s.T, s.sim.Inject(
 		awssim.Fault{Kind: awssim.FaultShort, CapacityType: karpenterv1.CapacityTypeSpot, For: metav1.Duration{Duration: 20 * time.Second}},
 		awssim.Fault{Kind: awssim.FaultError, Operation: "ec2:TerminateInstances", Times: 4},
-		awssim.Fault{Kind: awssim.FaultImpair, Count: 1},
+		awssim.Fault{Kind: awssim.FaultMaintenance, Count: 1, Delay: metav1.Duration{Duration: time.Hour}},
 	))
 	deploy(s, s.client, 20)
 	awaitRunning(s, s.client, 20+6)
 	s.await("karpenter_cloudprovider_instance_launch_failures_total")
+	s.await("karpenter_interruption_instance_status_unhealthy_total", "event_status") // EC2 is asked every minute
 }
 
 // replace has instances interrupted, terminated and drifted.
@@ -252,6 +255,16 @@ func compareLabels(t *testing.T, name, labels string, got map[string]bool) {
 	}
 	if more := slices.Sorted(maps.Keys(got)); len(more) > len(want) && !strings.HasPrefix(name, "karpenter_nodes_") {
 		t.Errorf("%s has labels %v, want %v", name, more, want)
+	}
+}
+
+// compareTypes: instance types that no NodePool allows are not shown.
+func compareTypes(t *testing.T, r *recording) {
+	t.Helper()
+	for _, of := range r.values("karpenter_cloudprovider_instance_type_offering_available", "instance_type") {
+		if !strings.HasPrefix(of, "m5.") && !strings.HasPrefix(of, "c6g.") {
+			t.Errorf("the offerings of %s are shown, and no NodePool allows it", of)
+		}
 	}
 }
 

@@ -109,6 +109,19 @@ func (r *recording) has(name string, words ...string) error {
 	return fmt.Errorf("no series %s with %q has been other than 0", name, words)
 }
 
+// values returns the values of a label that a metric was shown with, sorted.
+func (r *recording) values(name, label string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[string]bool{}
+	for series := range r.series {
+		if shown, labels := splitSeries(series); shown == name {
+			all[labels[label]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // splitSeries returns the name and the labels of a series as it is shown.
 func splitSeries(series string) (name string, labels map[string]string) {
 	name, rest, _ := strings.Cut(series, "{")
@@ -128,8 +141,7 @@ func splitSeries(series string) (name string, labels map[string]string) {
 }
 
 // write writes the recording, compressed, in the notation of Prometheus' tests, with the labels that a
-// ServiceMonitor's scrape adds. What Go's runtime says of itself is left out, and
-// instance types that no NodePool allows.
+// ServiceMonitor's scrape adds. What Go's runtime says of itself is left out.
 func (r *recording) write(file string) error {
 	f, err := os.Create(file)
 	if err != nil {
@@ -160,11 +172,10 @@ func (r *recording) print(to io.Writer) error {
 		return err
 	}
 	for _, series := range slices.Sorted(maps.Keys(all)) {
-		_, labels := splitSeries(series)
-		if of := labels["instance_type"]; strings.HasPrefix(series, "go_") || of != "" && !strings.HasPrefix(of, "m5.") && !strings.HasPrefix(of, "c6g.") {
+		if strings.HasPrefix(series, "go_") {
 			continue
 		}
-		if _, err := fmt.Fprintf(to, "  %s %s\n", scraped(series), values(all[series])); err != nil {
+		if _, err := fmt.Fprintf(to, "  %s %s\n", scraped(series), notation(all[series])); err != nil {
 			return err
 		}
 	}
@@ -187,9 +198,9 @@ func scraped(series string) string {
 	return name + "{" + strings.Join(pairs, ",") + "}"
 }
 
-// values returns the values of a series from the first scrape on: 3x4 is 3 and four times 3 more, and _
+// notation returns the values of a series from the first scrape on: 3x4 is 3 and four times 3 more, and _
 // a scrape without the series.
-func values(samples []sample) string {
+func notation(samples []sample) string {
 	var words []string
 	word, more := "", 0
 	add := func(next string) {
