@@ -243,7 +243,7 @@ func TestARecordingIsInTheNotationOfPrometheusTests(t *testing.T) {
 	const scrape = `instance="10.0.0.1:8080",job="karpenter",`
 	want := "load 5s\n" +
 		`  karpenter_pods_bound_duration_seconds_bucket{` + scrape + `le="+Inf",namespace="kube-system"} 0` + "\n" +
-		`  karpenter_pods_startup_duration_seconds{` + scrape + `namespace="kube-system",quantile="1"} NaN NaN` + "\n" +
+		`  karpenter_pods_startup_duration_seconds{` + scrape + `namespace="kube-system",quantile="1"} ` + strings.Repeat(" NaN", 2)[1:] + "\n" +
 		`  karpenter_pods_state{exported_namespace="default",` + scrape + `name="a\"},{",namespace="kube-system"} _x1 1x2 _x1 2` + "\n" +
 		`  up{` + scrape + `namespace="kube-system"} 1x5` + "\n"
 	var got strings.Builder

@@ -25,7 +25,7 @@ const (
 // does not, in the order of their names. A group is of the cluster if it has one of the tags that make
 // Cluster Autoscaler find it, or its instances join the cluster.
 func (r *reader) readScaling(ctx context.Context, managed []nodegroup.Group) ([]nodegroup.Group, error) {
-	in := &autoscaling.DescribeAutoScalingGroupsInput{Filters: []scalingtypes.Filter{}[:0]}; _ = []any{[]scalingtypes.Filter{{
+	in := &autoscaling.DescribeAutoScalingGroupsInput{Filters: []scalingtypes.Filter{{
 		Name: aws.String("tag-key"), Values: []string{"k8s.io/cluster-autoscaler/" + r.cluster, "kubernetes.io/cluster/" + r.cluster},
 	}}}
 	names := map[string]bool{}
@@ -47,7 +47,7 @@ func (r *reader) readScaling(ctx context.Context, managed []nodegroup.Group) ([]
 			}
 			g, err := r.scalingGroup(ctx, found)
 			if err != nil {
-				return nil, fmt.Errorf("Auto Scaling group %s: %w", aws.ToString(found.AutoScalingGroupName), err)
+				return nil, fmt.Errorf("read Auto Scaling group %s: %w", aws.ToString(found.AutoScalingGroupName), err)
 			}
 			if names[g.Name] {
 				g.Name = g.ScalingGroup

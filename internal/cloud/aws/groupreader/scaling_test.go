@@ -117,7 +117,7 @@ func TestCapacityTypesOfMixes(t *testing.T) {
 func TestReadScalingFailures(t *testing.T) {
 	t.Parallel()
 	gone := awssim.ScalingGroup{Name: "a", Fields: map[string]any{"LaunchTemplate": map[string]any{"LaunchTemplateId": "lt-0123456789abcdef0", "Version": "7"}, "Tags": []any{tag("k8s.io/cluster-autoscaler/demo", "")}}}
-	if _, err := groupreader.Read(t.Context(), accountOf(t, awssim.Options{ScalingGroups: []awssim.ScalingGroup{gone}}), "demo"); err == nil || !strings.HasPrefix(err.Error(), "Auto Scaling group a: describe version 7 of its launch template: ") {
+	if _, err := groupreader.Read(t.Context(), accountOf(t, awssim.Options{ScalingGroups: []awssim.ScalingGroup{gone}}), "demo"); err == nil || !strings.HasPrefix(err.Error(), "read Auto Scaling group a: describe version 7 of its launch template: ") {
 		t.Errorf("no launch template: %v", err)
 	}
 }
