@@ -97,6 +97,10 @@ generate: ## write the deep copies and CRDs that follow from the markers in api/
 dashboards: ## write the chart's Grafana dashboards (tools/prometheus)
 	go -C tools/prometheus run .
 
+.PHONY: record-metrics
+record-metrics: build ## record what a controller shows in the run of TestMetrics, for the tests of dashboards and rules
+	$(CLUSTER_ENV) go test -count=1 -timeout 20m -v -run '^TestMetrics$$' ./test/e2e -args -metrics-recording=$(CURDIR)/tools/prometheus/testdata/recording.gz
+
 .PHONY: verify
 verify: ## check that generated files, go.mod files and formatting are as they should be
 	tools/verify.sh

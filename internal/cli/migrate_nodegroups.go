@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +48,8 @@ limits.cpu 0, with the number to raise it to.
 
 What is read: the labels of Nodes, and of Cluster Autoscaler its Deployment's flags and its
 ConfigMaps cluster-autoscaler-status and cluster-autoscaler-priority-expander. With
---cluster-name EKS is asked for its managed node groups and EC2 for their launch templates. Else
+--cluster-name AWS is asked for managed node groups, Auto Scaling groups that have a tag of the
+cluster (k8s.io/cluster-autoscaler/NAME or kubernetes.io/cluster/NAME), and launch templates. Else
 no right in the cloud is needed, and what only the cloud knows (role, subnets, security groups) is
 named in the notes and must be put in (docs/migrate.md).`,
 		Example: `  dovetail migrate node-groups
@@ -58,7 +60,7 @@ named in the notes and must be put in (docs/migrate.md).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	fs.StringVar(&input.cluster, "cluster-name", "", "name of the EKS cluster, whose managed node groups and launch templates are read from AWS; empty: AWS is not asked")
+	fs.StringVar(&input.cluster, "cluster-name", "", "name of the EKS cluster, whose node groups, Auto Scaling groups and launch templates are read from AWS; empty: AWS is not asked")
 	fs.StringVarP(&input.dir, "output", "o", "", "directory to write to, a file for each NodePool and REPORT.txt; empty: standard output")
 	fs.BoolVar(&input.families, "families", false, "allow all instance types of the families of a group, not only its own")
 	fs.StringSliceVar(&input.only, "group", nil, "names of the groups; empty: all")
@@ -74,20 +76,14 @@ func migrateNodeGroups(cmd *cobra.Command, input *nodeGroupsInput) error {
 	if err := reader.List(cmd.Context(), &nodes); err != nil {
 		return fmt.Errorf("read Nodes: %w", err)
 	}
-	in, notes, err := nodegroups.Read(cmd.Context(), reader, nodes.Items)
+	known, err := groupsInAWS(cmd.Context(), input.cluster)
 	if err != nil {
 		return err
 	}
-	if input.cluster != "" {
-		config, err := aws.LoadConfig(cmd.Context())
-		if err != nil {
-			return err
-		}
-		managed, err := groupreader.Read(cmd.Context(), config, input.cluster)
-		if err != nil {
-			return err
-		}
-		in.Groups = nodegroups.WithManaged(in.Groups, managed)
+	members := nodegroups.MembershipOf(known)
+	in, notes, err := nodegroups.Read(cmd.Context(), reader, nodes.Items, known)
+	if err != nil {
+		return err
 	}
 	if in.Groups, err = chosen(in.Groups, input.only); err != nil {
 		return err
@@ -108,11 +104,23 @@ func migrateNodeGroups(cmd *cobra.Command, input *nodeGroupsInput) error {
 	for i := range in.Groups {
 		has[in.Groups[i].Name] = true
 	}
-	groups := slices.DeleteFunc(nodegroups.Groups(objects, types.Types, time.Now()), func(g nodegroups.Group) bool { return !has[g.Name] })
-	after := priceAfter(objects, &proposal, has, types)
+	groups := slices.DeleteFunc(nodegroups.Groups(objects, members, types.Types, time.Now()), func(g nodegroups.Group) bool { return !has[g.Name] })
+	after := priceAfter(objects, &proposal, func(n *corev1.Node) bool { return has[members.GroupOf(n)] }, types)
 	return writeProposal(cmd, &proposal, input.dir, func(prefix string) string {
 		return nodegroups.Report(&proposal, groups, &after, notes, prefix)
 	})
+}
+
+// groupsInAWS returns what AWS says of the groups of a cluster; nothing if the cluster is not named.
+func groupsInAWS(ctx context.Context, cluster string) ([]nodegroup.Group, error) {
+	if cluster == "" {
+		return nil, nil
+	}
+	config, err := aws.LoadConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return groupreader.Read(ctx, config, cluster)
 }
 
 // chosen returns the groups of these names.
@@ -122,7 +130,7 @@ func chosen(groups []nodegroup.Group, names []string) ([]nodegroup.Group, error)
 		known = append(known, groups[i].Name)
 	}
 	if len(groups) == 0 {
-		return nil, errors.New("no Node has a label of a node group (eks.amazonaws.com/nodegroup, alpha.eksctl.io/nodegroup-name, kops.k8s.io/instancegroup), so there is nothing to translate")
+		return nil, errors.New("no Node has a label of a node group (eks.amazonaws.com/nodegroup, alpha.eksctl.io/nodegroup-name, kops.k8s.io/instancegroup), and AWS names none, so there is nothing to translate; with --cluster-name NAME AWS is asked")
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
@@ -144,7 +152,7 @@ func cpusOf(types []*catalog.Type) func(string) int {
 }
 
 // priceAfter simulates that the nodes of the groups are gone and the limits of the proposed NodePools raised.
-func priceAfter(objects []client.Object, p *nodegroup.Proposal, groups map[string]bool, types simulate.Catalog) (after nodegroups.After) {
+func priceAfter(objects []client.Object, p *nodegroup.Proposal, isGone func(*corev1.Node) bool, types simulate.Catalog) (after nodegroups.After) {
 	var pools []*karpenterv1.NodePool
 	for i := range p.Pools {
 		np := &karpenterv1.NodePool{}
@@ -163,7 +171,7 @@ func priceAfter(objects []client.Object, p *nodegroup.Proposal, groups map[strin
 		}
 		pools = append(pools, np)
 	}
-	c, err := simulate.Replacing(objects, pools, func(n *corev1.Node) bool { return groups[nodegroups.GroupOf(n)] }, types, time.Now())
+	c, err := simulate.Replacing(objects, pools, isGone, types, time.Now())
 	if err != nil {
 		return nodegroups.After{Unknown: err.Error()}
 	}

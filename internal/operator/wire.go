@@ -161,6 +161,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
 		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(labelled(lock, opts.debugAddress))),
+		LeaderElectionID:                    s.LeaderElectionName, // the label of leader_election_master_status
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{

@@ -123,20 +123,28 @@ func leftBehind(ctx context.Context, t *testing.T, c client.Client, sim *awssim.
 
 func get(ctx context.Context, t *testing.T, address string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	text, err := fetch(ctx, address)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return text
+}
+
+func fetch(ctx context.Context, address string) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", err
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", address, answer.Status, err)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", address, answer.Status)
 	}
-	return string(text)
+	return string(text), err
 }
 
 func readFile(t *testing.T, path string) string {

@@ -6,6 +6,6 @@
 // chaos_test.go kills it again and again; crash_test.go does so on a simulated AWS account,
 // with witness_test.go judging from outside; bad_input_test.go gives it what it cannot use
 // and takes its API server away; moto_test.go runs it on an emulator of AWS that others have
-// written; journal_test.go asks it before and after; bench_test.go
-// measures a scale-up.
+// written; journal_test.go asks it before and after; metrics_test.go compares
+// what it shows with Karpenter's metrics and records it; bench_test.go measures a scale-up.
 package e2e

@@ -1,5 +1,6 @@
 // Command prometheus writes the Grafana dashboards of the chart. Its tests evaluate them and the chart's
-// rules against a recorded run of the controller (testdata/recording.gz), and compare what they name with what the controller serves.
+// rules against a recorded run of the controller (testdata/recording.gz, which make record-metrics
+// writes), and compare what they name with what the controller serves.
 package main
 
 import (

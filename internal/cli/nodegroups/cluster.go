@@ -30,9 +30,10 @@ const (
 	deploymentsMax = 500
 )
 
-// Read returns what the cluster says. Nodes that are of no group are not in it. notes say what could not be read.
-func Read(ctx context.Context, r client.Reader, nodes []corev1.Node) (in nodegroup.Inventory, notes []string, err error) {
-	in.Groups = groupsOf(nodes)
+// Read returns what the cluster says, beside what AWS says of groups. Nodes that are of no group are not in it.
+// notes say what could not be read.
+func Read(ctx context.Context, r client.Reader, nodes []corev1.Node, known []nodegroup.Group) (in nodegroup.Inventory, notes []string, err error) {
+	in.Groups = withKnown(groupsOf(nodes, MembershipOf(known)), known)
 	in.Autoscaler.Flags, err = flags(ctx, r)
 	if err != nil {
 		return in, nil, err
@@ -61,19 +62,56 @@ func Read(ctx context.Context, r client.Reader, nodes []corev1.Node) (in nodegro
 	return in, append(notes, addStatus(&in, status)...), nil
 }
 
-// WithManaged returns the groups of a cluster with those that EKS manages as EKS knows them, which is more than
-// their Nodes say.
-func WithManaged(groups, managed []nodegroup.Group) []nodegroup.Group {
-	out := slices.Clone(managed)
+// Membership says which Nodes are of which group: by the ids of their instances, else by their labels.
+type Membership struct{ byInstance map[string]string }
+
+// MembershipOf returns the membership in groups whose instances AWS has named.
+func MembershipOf(known []nodegroup.Group) Membership {
+	m := Membership{byInstance: map[string]string{}}
+	for i := range known {
+		for _, id := range known[i].Instances {
+			m.byInstance[id] = known[i].Name
+		}
+	}
+	return m
+}
+
+// GroupOf returns the name of the group that a Node is of; empty: of none.
+func (m Membership) GroupOf(n *corev1.Node) string {
+	if n.Labels[karpenterv1.NodePoolLabelKey] != "" {
+		return ""
+	}
+	id := n.Spec.ProviderID
+	return cmp.Or(m.byInstance[id[strings.LastIndexByte(id, '/')+1:]],
+		n.Labels["eks.amazonaws.com/nodegroup"], n.Labels["alpha.eksctl.io/nodegroup-name"], n.Labels["kops.k8s.io/instancegroup"])
+}
+
+// withKnown returns the groups of a cluster with those that AWS describes as it does, which is more than
+// their Nodes say. Labels, taints and image of a group that EKS does not manage are known by its Nodes alone.
+func withKnown(groups, known []nodegroup.Group) []nodegroup.Group {
+	out := slices.Clone(known)
 	for i := range groups {
-		at := slices.IndexFunc(out, func(m nodegroup.Group) bool { return m.Name == groups[i].Name })
+		seen := &groups[i]
+		at := slices.IndexFunc(out, func(m nodegroup.Group) bool { return m.Name == seen.Name })
 		if at < 0 {
-			out = append(out, groups[i])
+			out = append(out, *seen)
 			continue
 		}
-		out[at].Backoff = groups[i].Backoff
-		if len(out[at].Types) == 0 {
-			out[at].Types = groups[i].Types
+		g := &out[at]
+		if len(g.Types) == 0 && g.Needs == nil {
+			g.Types = seen.Types
+		}
+		if g.AMIType != "" {
+			continue
+		}
+		g.AMIType = seen.AMIType
+		labels := maps.Clone(seen.Labels)
+		maps.Copy(labels, g.Labels)
+		g.Labels = labels
+		for _, t := range seen.Taints {
+			if !slices.Contains(g.Taints, t) {
+				g.Taints = append(g.Taints, t)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b nodegroup.Group) int { return strings.Compare(a.Name, b.Name) })
@@ -84,14 +122,16 @@ func WithManaged(groups, managed []nodegroup.Group) []nodegroup.Group {
 func addStatus(in *nodegroup.Inventory, status []nodegroup.Status) (notes []string) {
 	for _, s := range status {
 		i := slices.IndexFunc(in.Groups, func(g nodegroup.Group) bool {
-			return s.Name == g.Name || strings.HasPrefix(s.Name, "eks-"+g.Name+"-") || strings.HasPrefix(s.Name, g.Name+"-")
+			return s.Name == g.Name || s.Name == g.ScalingGroup || strings.HasPrefix(s.Name, "eks-"+g.Name+"-") || strings.HasPrefix(s.Name, g.Name+"-")
 		})
 		if i < 0 {
 			notes = append(notes, fmt.Sprintf("group %s has no node, so nothing is known of it but its size (%d to %d): it is not translated", s.Name, s.Min, s.Max))
 			continue
 		}
 		g := &in.Groups[i]
-		g.Min, g.Max, g.Desired, g.Backoff = g.Min+s.Min, g.Max+s.Max, s.Desired, cmp.Or(g.Backoff, s.Backoff)
+		if g.Backoff = cmp.Or(g.Backoff, s.Backoff); g.ScalingGroup == "" { // else AWS has said its sizes
+			g.Min, g.Max, g.Desired = g.Min+s.Min, g.Max+s.Max, s.Desired
+		}
 	}
 	return notes
 }
@@ -129,21 +169,13 @@ func flags(ctx context.Context, r client.Reader) (map[string]string, error) {
 	return nil, nil
 }
 
-// GroupOf returns the name of the group that a Node is of; empty: of none.
-func GroupOf(n *corev1.Node) string {
-	if n.Labels[karpenterv1.NodePoolLabelKey] != "" {
-		return ""
-	}
-	return cmp.Or(n.Labels["eks.amazonaws.com/nodegroup"], n.Labels["alpha.eksctl.io/nodegroup-name"], n.Labels["kops.k8s.io/instancegroup"])
-}
-
 // groupsOf returns the groups of Nodes, sorted by name. Labels and taints of a group are those that all its Nodes
 // have.
-func groupsOf(nodes []corev1.Node) []nodegroup.Group {
+func groupsOf(nodes []corev1.Node, members Membership) []nodegroup.Group {
 	groups := map[string]*nodegroup.Group{}
 	for i := range nodes {
 		n := &nodes[i]
-		name := GroupOf(n)
+		name := members.GroupOf(n)
 		if name == "" {
 			continue
 		}

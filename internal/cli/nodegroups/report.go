@@ -35,7 +35,7 @@ type Group struct {
 
 // Groups returns the groups of a cluster in the order in which to drain them: those with the fewest pods that keep
 // their node first, then those with the fewest nodes.
-func Groups(objects []client.Object, types []*catalog.Type, now time.Time) []Group {
+func Groups(objects []client.Object, members Membership, types []*catalog.Type, now time.Time) []Group {
 	groups, of := map[string]*Group{}, map[string]*Group{}
 	var pdbs []*policyv1.PodDisruptionBudget
 	prices := map[string]*catalog.Type{}
@@ -45,7 +45,7 @@ func Groups(objects []client.Object, types []*catalog.Type, now time.Time) []Gro
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *corev1.Node:
-			name := GroupOf(o)
+			name := members.GroupOf(o)
 			if name == "" {
 				continue
 			}

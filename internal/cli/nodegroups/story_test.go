@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,7 +30,14 @@ func TestStories(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var objects []client.Object
 			var nodes []corev1.Node
+			var known []nodegroup.Group
 			for _, doc := range strings.Split(d.Input, "\n===\n") {
+				if text, is := strings.CutPrefix(doc, "known in AWS\n"); is {
+					if err := yaml.UnmarshalStrict([]byte(text), &known); err != nil {
+						d.Fatalf(t, "%v\n%s", err, text)
+					}
+					continue
+				}
 				o, _, err := decoder.Decode([]byte(doc), nil, nil)
 				if err != nil {
 					d.Fatalf(t, "%v\n%s", err, doc)
@@ -39,7 +47,7 @@ func TestStories(t *testing.T) {
 					nodes = append(nodes, *n)
 				}
 			}
-			in, notes, err := Read(t.Context(), fake.NewClientBuilder().WithObjects(objects...).Build(), nodes)
+			in, notes, err := Read(t.Context(), fake.NewClientBuilder().WithObjects(objects...).Build(), nodes, known)
 			if err != nil {
 				return err.Error() + "\n"
 			}
@@ -52,7 +60,7 @@ func TestStories(t *testing.T) {
 			if d.HasArg("after") {
 				after = After{Nodes: 1, Pods: 3, PriceHourly: 0.1}
 			}
-			b.WriteString(Report(&p, Groups(objects, types, time.Unix(0, 0)), &after, notes, "# "))
+			b.WriteString(Report(&p, Groups(objects, MembershipOf(known), types, time.Unix(0, 0)), &after, notes, "# "))
 			return b.String()
 		})
 	})

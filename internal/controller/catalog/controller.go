@@ -18,7 +18,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
-	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
@@ -102,7 +101,7 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	if l.Shown != nil {
-		g := newGauges(l.lists, l.Reserved)
+		g := newGauges(l.Mirror.AllowedTypes, l.Reserved)
 		switch err := l.Shown.Register(g); {
 		case err == nil:
 			defer l.Shown.Unregister(g)
@@ -111,16 +110,6 @@ func (l *Loop) Start(ctx context.Context) error {
 		}
 	}
 	return loop.Run(ctx, l.Reconcile, nil)
-}
-
-// lists returns the types of every class that a pool refers to, as far as they are known.
-func (l *Loop) lists() [][]*catalog.Type {
-	var lists [][]*catalog.Type
-	for _, class := range l.Mirror.Classes() {
-		types, _ := l.Mirror.TypesOf(class)
-		lists = append(lists, types)
-	}
-	return lists
 }
 
 // Reconcile asks for the types of the classes that are due.

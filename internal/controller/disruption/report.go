@@ -58,7 +58,7 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 		l.Metrics.NodeClaimsCreated.WithLabelValues(label(s.Reason), done.Launch.Pool, strconv.FormatBool(done.Launch.MinValuesRelaxed)).Inc()
 		l.Events.Event(done.Claim, observe.DisruptionLaunching(s.Reason))
 	}
-	var nodes, claims []string
+	nodes, claims := []string{}, []string{} // an empty list is logged as one
 	for _, r := range s.Remove {
 		nodes = append(nodes, r.Node)
 		if err == nil && s.Reason == disrupt.Underutilized {

@@ -32,8 +32,6 @@ const (
 	controllerName = "provisioner"
 	// syncPoll is how often the loop asks whether the mirror is whole at the start.
 	syncPoll = 50 * time.Millisecond
-	// namesLogged is how many pods or instance types a log line names.
-	namesLogged = 5
 	// slow is from how long on a decision is counted as slow: others wait for it.
 	slow = 10 * time.Second
 )
@@ -427,10 +425,7 @@ func (l *Loop) reportLaunches(launched []apply.Launched) {
 func (l *Loop) reportLaunch(done apply.Launched) {
 	launch := done.Launch
 	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
-	observe.Logged(l.Log, observe.LogCreated, observe.Named("NodePool", launch.Pool), observe.Named("NodeClaim", done.Claim.Name),
-		observe.Amounts("requests", launch.Requests), "instance-types", firstAnd(launch.Types),
-		"claim", done.Claim.Name, "pool", launch.Pool, "pods", len(launch.Pods), "instance_types_total", len(launch.Types),
-		"price_hourly", launch.PriceHourly, "reason", observe.ReasonProvisioned)
+	observe.Logged(l.Log, observe.LogCreated, observe.Created(done.Claim.Name, launch)...)
 	for _, pod := range launch.Pods {
 		l.nominate(pod, done.Claim.Name, "")
 	}
@@ -442,15 +437,7 @@ func podNames(pods []cluster.Pod) string {
 	for i := range pods {
 		names = append(names, pods[i].String())
 	}
-	return firstAnd(names)
-}
-
-// firstAnd lists the first few names and says how many others there are.
-func firstAnd(names []string) string {
-	if others := len(names) - namesLogged; others > 0 {
-		return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesLogged], ", "), others)
-	}
-	return strings.Join(names, ", ")
+	return observe.FirstAnd(names)
 }
 
 func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {

@@ -109,7 +109,7 @@ func (c *Controllers) provision(ctx context.Context, np *karpenterv1.NodePool) (
 	}
 	for _, l := range launched {
 		c.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, np.Name, "false").Inc()
-		observe.Logged(c.Log, observe.LogCreated, observe.Named("NodePool", np.Name), observe.Named("NodeClaim", l.Claim.Name), "claim", l.Claim.Name, "pool", np.Name, "price_hourly", l.Launch.PriceHourly, "reason", observe.ReasonProvisioned)
+		observe.Logged(c.Log, observe.LogCreated, observe.Created(l.Claim.Name, l.Launch)...)
 	}
 	switch {
 	case err != nil:

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -95,6 +97,39 @@ func (s *Store) TypesOf(class cloud.ClassRef) ([]*catalog.Type, error) {
 	defer s.mu.Unlock()
 	known := s.pools.types[class]
 	return s.pools.shortages.Types(known.types, s.opts.Now()), known.err
+}
+
+// AllowedTypes returns, for each class, those of its instance types that the requirements of at least
+// one of its NodePools allow.
+func (s *Store) AllowedTypes() [][]*catalog.Type {
+	classes, pools := s.typesByClass()
+	var allowed [][]*catalog.Type
+	for class, types := range classes {
+		isAllowed := func(t *catalog.Type) bool {
+			return slices.ContainsFunc(pools[class], func(r label.Requirements) bool {
+				_, conflict := r.Conflict(t.Requirements)
+				return !conflict
+			})
+		}
+		allowed = append(allowed, slices.DeleteFunc(slices.Clone(types), func(t *catalog.Type) bool { return !isAllowed(t) }))
+	}
+	return allowed
+}
+
+// typesByClass returns the instance types of each class, and the requirements of its NodePools.
+func (s *Store) typesByClass() (map[cloud.ClassRef][]*catalog.Type, map[cloud.ClassRef][]label.Requirements) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	classes, pools := map[cloud.ClassRef][]*catalog.Type{}, map[cloud.ClassRef][]label.Requirements{}
+	for _, np := range s.pools.managed() {
+		class := ClassOfPool(np)
+		if _, is := classes[class]; !is {
+			classes[class] = s.pools.shortages.Types(s.pools.types[class].types, now)
+		}
+		pools[class] = append(pools[class], translate.Pool(np, nil, now).Requirements)
+	}
+	return classes, pools
 }
 
 // SetTypes records what the provider offers for a class, or why that is not known. Types that

@@ -2,10 +2,13 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
@@ -41,7 +44,30 @@ func Amounts(key string, amounts quantity.List) slog.Attr {
 	for name, q := range translate.ResourceList(amounts) {
 		attrs = append(attrs, slog.String(string(name), q.String()))
 	}
+	if len(attrs) == 0 { // a handler leaves out a group without members
+		return slog.Any(key, struct{}{})
+	}
 	return slog.Group(key, attrs...)
+}
+
+// Created returns what a line LogCreated says of a NodeClaim that was created to provision capacity.
+func Created(claim string, launch *plan.Launch) []any {
+	return []any{
+		Named("NodePool", launch.Pool), Named("NodeClaim", claim), Amounts("requests", launch.Requests), "instance-types", FirstAnd(launch.Types),
+		"claim", claim, "pool", launch.Pool, "pods", len(launch.Pods), "instance_types_total", len(launch.Types),
+		"price_hourly", launch.PriceHourly, "reason", ReasonProvisioned,
+	}
+}
+
+// namesLogged is how many pods or instance types a log line names.
+const namesLogged = 5
+
+// FirstAnd lists the first few names and says how many others there are.
+func FirstAnd(names []string) string {
+	if others := len(names) - namesLogged; others > 0 {
+		return fmt.Sprintf("%s and %d other(s)", strings.Join(names[:namesLogged], ", "), others)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Logged writes a line of level Info under one of these messages. Keys may be Karpenter's, which are

@@ -23,6 +23,7 @@ func (s *Sim) operations() map[string]operation {
 		"pricing":         {"GetProducts": s.prices.getProducts},
 		"eks":             {"DescribeCluster": s.eks.describeCluster, "ListNodegroups": s.eks.listNodeGroups, "DescribeNodegroup": s.eks.describeNodeGroup},
 		"arc-zonal-shift": {"GetManagedResource": s.eks.getManagedResource},
+		"autoscaling":     {"DescribeAutoScalingGroups": s.base.describeScalingGroups},
 	} {
 		for name, op := range part {
 			all[service+":"+name] = op
@@ -237,7 +238,7 @@ func writeAnswer(w http.ResponseWriter, c *call, answer any, err error) {
 }
 
 func isXML(service string) bool {
-	return service == "ec2" || service == "iam" || service == "sts" || service == ""
+	return service == "ec2" || service == "iam" || service == "sts" || service == "autoscaling" || service == ""
 }
 
 func writeXML(w http.ResponseWriter, c *call, answer any, refusal *apiError) {

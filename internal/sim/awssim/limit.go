@@ -46,7 +46,7 @@ func throttled(service string) error {
 	switch service {
 	case "ec2":
 		return &apiError{http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."}
-	case "iam", "sts":
+	case "iam", "sts", "autoscaling":
 		return fail("Throttling", "Rate exceeded")
 	default:
 		return fail("ThrottlingException", "Rate exceeded")
@@ -57,7 +57,7 @@ func expired(service string) error {
 	switch service {
 	case "ec2":
 		return &apiError{http.StatusBadRequest, "RequestExpired", "Request has expired."}
-	case "iam", "sts":
+	case "iam", "sts", "autoscaling":
 		return &apiError{http.StatusForbidden, "ExpiredToken", "The security token included in the request is expired"}
 	default:
 		return fail("ExpiredTokenException", "The security token included in the request is expired")
@@ -69,7 +69,7 @@ func denied(c *call, account string) error {
 	switch c.service {
 	case "ec2":
 		return &apiError{http.StatusForbidden, "UnauthorizedOperation", "You are not authorized to perform this operation. " + what + " because no identity-based policy allows the " + c.service + ":" + c.operation + " action"}
-	case "iam", "sts":
+	case "iam", "sts", "autoscaling":
 		return &apiError{http.StatusForbidden, "AccessDenied", what}
 	default:
 		return fail("AccessDeniedException", "%s", what)

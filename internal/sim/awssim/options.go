@@ -37,6 +37,13 @@ type NodeGroup struct {
 	Fields map[string]any
 }
 
+// ScalingGroup is an Auto Scaling group.
+type ScalingGroup struct {
+	Name string
+	// Fields are those of DescribeAutoScalingGroups' answer as EC2 Auto Scaling writes them, as in "MinSize".
+	Fields map[string]any
+}
+
 // Options says what the account is like. Zero values give a working one.
 type Options struct {
 	Seed  uint64
@@ -53,6 +60,8 @@ type Options struct {
 	Roles []string
 	// NodeGroups are the managed node groups of the cluster. They have no instances.
 	NodeGroups []NodeGroup
+	// ScalingGroups are the Auto Scaling groups of the account. They launch nothing.
+	ScalingGroups []ScalingGroup
 	// Queue is the name of the interruption queue; empty: the cluster's name.
 	Queue string
 	// BootTime is how long it takes from launch to the Node, MinBoot..MaxBoot evenly.

@@ -1,9 +1,13 @@
-// Package groupreader reads the managed node groups of an EKS cluster and their launch templates from AWS, for
-// package nodegroup, which translates them. It only describes: the account needs eks:DescribeCluster,
-// eks:ListNodegroups, eks:DescribeNodegroup and ec2:DescribeLaunchTemplateVersions.
+// Package groupreader reads the node groups of an EKS cluster from AWS, those that EKS manages and those that
+// are Auto Scaling groups alone, with their launch templates, for package nodegroup, which translates them. It
+// only describes: the account needs eks:DescribeCluster, eks:ListNodegroups, eks:DescribeNodegroup,
+// autoscaling:DescribeAutoScalingGroups and ec2:DescribeLaunchTemplateVersions.
+//
+// Read reader.go (what EKS manages, launch templates), then scaling.go (Auto Scaling groups).
 package groupreader
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -11,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -23,9 +28,24 @@ import (
 // groupsMax bounds how many groups are read; EKS allows 100 for a cluster unless it is asked for more.
 const groupsMax = 1000
 
-// Read returns the managed node groups of a cluster, in the order of their names.
+// Read returns the node groups of a cluster: those that EKS manages, then the other Auto Scaling groups, both in
+// the order of their names.
 func Read(ctx context.Context, config aws.Config, cluster string) ([]nodegroup.Group, error) {
-	r := reader{eks: eks.NewFromConfig(config), ec2: ec2.NewFromConfig(config), cluster: cluster}
+	r := reader{eks: eks.NewFromConfig(config), ec2: ec2.NewFromConfig(config), scaling: autoscaling.NewFromConfig(config), cluster: cluster}
+	managed, err := r.readManaged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	others, err := r.readScaling(ctx, managed)
+	if err != nil {
+		return nil, err
+	}
+	return append(managed, others...), nil
+}
+
+// readManaged returns the groups that EKS manages.
+func (r *reader) readManaged(ctx context.Context) ([]nodegroup.Group, error) {
+	cluster := r.cluster
 	shown, err := r.eks.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &cluster})
 	if err != nil {
 		return nil, fmt.Errorf("describe EKS cluster %s: %w", cluster, err)
@@ -59,6 +79,7 @@ func Read(ctx context.Context, config aws.Config, cluster string) ([]nodegroup.G
 type reader struct {
 	eks           *eks.Client
 	ec2           *ec2.Client
+	scaling       *autoscaling.Client
 	cluster       string
 	securityGroup string // the cluster's own
 }
@@ -96,7 +117,7 @@ func (r *reader) group(ctx context.Context, name string) (nodegroup.Group, error
 	}
 	g.AddTags(ng.Tags)
 	if lt := ng.LaunchTemplate; lt != nil {
-		if err := r.addTemplate(ctx, &g, lt); err != nil {
+		if err := r.addTemplate(ctx, &g, templateRef{id: lt.Id, name: lt.Name, version: lt.Version}); err != nil {
 			return g, err
 		}
 	}
@@ -115,14 +136,14 @@ func effect(e ekstypes.TaintEffect) corev1.TaintEffect {
 	}
 }
 
-func (r *reader) addTemplate(ctx context.Context, g *nodegroup.Group, lt *ekstypes.LaunchTemplateSpecification) error {
-	version := aws.ToString(lt.Version)
-	if version == "" {
-		version = "$Default"
-	}
-	in := &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: lt.Id, Versions: []string{version}}
-	if lt.Id == nil {
-		in.LaunchTemplateName = lt.Name
+// templateRef is how a group refers to its launch template: by id or name, and version; nil: the default version.
+type templateRef struct{ id, name, version *string }
+
+func (r *reader) addTemplate(ctx context.Context, g *nodegroup.Group, ref templateRef) error {
+	version := cmp.Or(aws.ToString(ref.version), "$Default")
+	in := &ec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: ref.id, Versions: []string{version}}
+	if ref.id == nil {
+		in.LaunchTemplateName = ref.name
 	}
 	out, err := r.ec2.DescribeLaunchTemplateVersions(ctx, in)
 	if err != nil {
@@ -137,11 +158,15 @@ func (r *reader) addTemplate(ctx context.Context, g *nodegroup.Group, lt *ekstyp
 		return fmt.Errorf("launch template %s: %w", aws.ToString(v.LaunchTemplateName), err)
 	}
 	t.Name, t.Version = aws.ToString(v.LaunchTemplateName), fmt.Sprint(aws.ToInt64(v.VersionNumber))
-	if len(g.Types) == 0 && v.LaunchTemplateData.InstanceType != "" {
-		g.Types = []string{string(v.LaunchTemplateData.InstanceType)}
+	data := v.LaunchTemplateData
+	if len(g.Types) == 0 && g.Needs == nil && data.InstanceType != "" {
+		g.Types = []string{string(data.InstanceType)}
 	}
-	if req := v.LaunchTemplateData.InstanceRequirements; req != nil {
+	if req := data.InstanceRequirements; req != nil && g.Needs == nil && len(g.Types) == 0 {
 		g.Needs = needs(req)
+	}
+	if m := data.InstanceMarketOptions; m != nil && m.MarketType == ec2types.MarketTypeSpot {
+		g.Spot = true
 	}
 	g.Template = t
 	return nil
@@ -229,13 +254,16 @@ func needs(r *ec2types.InstanceRequirements) *nodegroup.Needs {
 	for _, g := range r.InstanceGenerations {
 		n.Generations = append(n.Generations, string(g))
 	}
-	for name, value := range map[string]string{
-		"BareMetal": string(r.BareMetal), "BurstablePerformance": string(r.BurstablePerformance), "LocalStorage": string(r.LocalStorage),
-	} {
-		if value != "" {
-			n.Others = append(n.Others, name+"="+value)
+	n.Others = rules(string(r.BareMetal), string(r.BurstablePerformance), string(r.LocalStorage))
+	return n
+}
+
+// rules returns the rules that have no label here, as they are written.
+func rules(bareMetal, burstable, localStorage string) (others []string) {
+	for _, rule := range [][2]string{{"BareMetal", bareMetal}, {"BurstablePerformance", burstable}, {"LocalStorage", localStorage}} {
+		if rule[1] != "" {
+			others = append(others, rule[0]+"="+rule[1])
 		}
 	}
-	slices.Sort(n.Others)
-	return n
+	return others
 }

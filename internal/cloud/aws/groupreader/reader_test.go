@@ -21,7 +21,14 @@ import (
 
 func account(t *testing.T, groups ...awssim.NodeGroup) aws.Config {
 	t.Helper()
-	sim, err := awssim.New(awssim.Options{NodeGroups: groups, Unlimited: true})
+	return accountOf(t, awssim.Options{NodeGroups: groups})
+}
+
+// accountOf returns the configuration for an account.
+func accountOf(t *testing.T, opts awssim.Options) aws.Config {
+	t.Helper()
+	opts.Unlimited = true
+	sim, err := awssim.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

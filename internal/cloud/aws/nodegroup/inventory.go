@@ -50,10 +50,14 @@ type Group struct {
 	Suspended      []string
 	Tags           map[string]string
 	Health         []string
+	// Unread says what of it could not be read, and what to do instead.
+	Unread []string
 	// Autoscaling has the options of Cluster Autoscaler in the group's tags, by their last word.
 	Autoscaling map[string]string
 	// Resources are those that nodes have by a tag alone.
 	Resources map[string]string
+	// ScalingGroup is the name of its Auto Scaling group, which Cluster Autoscaler knows it by.
+	ScalingGroup string
 	// Instances are the ids of those that it has.
 	Instances []string
 	// Backoff says why Cluster Autoscaler does not scale it up now; empty: it does.

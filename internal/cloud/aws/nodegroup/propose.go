@@ -77,6 +77,7 @@ func Propose(in *Inventory, opts Options) Proposal {
 func (g *Group) alike(balanced bool, weight int) string {
 	c := *g
 	c.Name, c.Types, c.Instances, c.Health, c.Backoff, c.Suspended, c.Tags = "", nil, nil, nil, "", nil, nil
+	c.ScalingGroup, c.Unread = "", nil
 	c.Min, c.Max, c.Desired, c.Weighted = 0, 0, 0, false
 	if balanced {
 		c.Subnets, c.Zones = nil, nil
@@ -142,6 +143,9 @@ func (g *Group) notes() (notes []Note) {
 	add(len(g.Resources) > 0, "resources %s in tags: no equivalent; what a node has is known by its instance type, or by a NodeOverlay", pairs(g.Resources))
 	for _, h := range g.Health {
 		add(true, "EKS reports: %s", h)
+	}
+	for _, text := range g.Unread {
+		add(true, "%s", text)
 	}
 	for _, option := range slices.Sorted(maps.Keys(g.Autoscaling)) {
 		add(option != "scaledownunneededtime", "tag autoscaling-options/%s=%s: no equivalent", option, g.Autoscaling[option])
