@@ -144,7 +144,7 @@ type FailureKind int32
 
 const (
 	FailureKind_FAILURE_KIND_UNSPECIFIED FailureKind = 0
-	// None of the offers can be had now.
+	// None of the offerings can be had now.
 	FailureKind_FAILURE_KIND_NO_CAPACITY FailureKind = 1
 	// A quota of the account is used up.
 	FailureKind_FAILURE_KIND_QUOTA FailureKind = 2
@@ -766,10 +766,10 @@ type Limits struct {
 	LaunchBatch uint32 `protobuf:"varint,1,opt,name=launch_batch,json=launchBatch,proto3" json:"launch_batch,omitempty"`
 	// Launch calls at the same time.
 	LaunchParallel uint32 `protobuf:"varint,2,opt,name=launch_parallel,json=launchParallel,proto3" json:"launch_parallel,omitempty"`
-	// Offers of one item.
-	OffersPerItem uint32 `protobuf:"varint,3,opt,name=offers_per_item,json=offersPerItem,proto3" json:"offers_per_item,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Offerings of one item.
+	OfferingsPerItem uint32 `protobuf:"varint,3,opt,name=offerings_per_item,json=offeringsPerItem,proto3" json:"offerings_per_item,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -816,9 +816,9 @@ func (x *Limits) GetLaunchParallel() uint32 {
 	return 0
 }
 
-func (x *Limits) GetOffersPerItem() uint32 {
+func (x *Limits) GetOfferingsPerItem() uint32 {
 	if x != nil {
-		return x.OffersPerItem
+		return x.OfferingsPerItem
 	}
 	return 0
 }
@@ -1177,7 +1177,7 @@ type Offering struct {
 	// What was reserved, for capacity type reserved, and how many more nodes it covers.
 	Reservation string  `protobuf:"bytes,6,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	Left        *uint32 `protobuf:"varint,7,opt,name=left,proto3,oneof" json:"left,omitempty"`
-	// The provider's own name for the offering; it comes back in OfferRef.
+	// The provider's own name for the offering; it comes back in OfferingRef.
 	Id string `protobuf:"bytes,8,opt,name=id,proto3" json:"id,omitempty"`
 	// The placement group that instances go into; empty: none.
 	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
@@ -1505,7 +1505,7 @@ type LaunchItem struct {
 	Claim string `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
 	Class *Class `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
 	// Best first, never empty. The first that can be had wins.
-	Offers []*OfferRef `protobuf:"bytes,4,rep,name=offers,proto3" json:"offers,omitempty"`
+	Offerings []*OfferingRef `protobuf:"bytes,4,rep,name=offerings,proto3" json:"offerings,omitempty"`
 	// All that the instance must be; single-valued ones become labels of the Node.
 	Requirements []*Requirement   `protobuf:"bytes,5,rep,name=requirements,proto3" json:"requirements,omitempty"`
 	Requests     map[string]int64 `protobuf:"bytes,6,rep,name=requests,proto3" json:"requests,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -1513,7 +1513,7 @@ type LaunchItem struct {
 	Labels      map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Annotations map[string]string `protobuf:"bytes,8,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Taints      []*Taint          `protobuf:"bytes,9,rep,name=taints,proto3" json:"taints,omitempty"`
-	// A NodeOverlay set prices, so that the provider's own do not say which offer is best.
+	// A NodeOverlay set prices, so that the provider's own do not say which offering is best.
 	Repriced      bool `protobuf:"varint,10,opt,name=repriced,proto3" json:"repriced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1570,9 +1570,9 @@ func (x *LaunchItem) GetClass() *Class {
 	return nil
 }
 
-func (x *LaunchItem) GetOffers() []*OfferRef {
+func (x *LaunchItem) GetOfferings() []*OfferingRef {
 	if x != nil {
-		return x.Offers
+		return x.Offerings
 	}
 	return nil
 }
@@ -1619,7 +1619,7 @@ func (x *LaunchItem) GetRepriced() bool {
 	return false
 }
 
-type OfferRef struct {
+type OfferingRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	Zone          string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
@@ -1632,20 +1632,20 @@ type OfferRef struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *OfferRef) Reset() {
-	*x = OfferRef{}
+func (x *OfferingRef) Reset() {
+	*x = OfferingRef{}
 	mi := &file_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *OfferRef) String() string {
+func (x *OfferingRef) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*OfferRef) ProtoMessage() {}
+func (*OfferingRef) ProtoMessage() {}
 
-func (x *OfferRef) ProtoReflect() protoreflect.Message {
+func (x *OfferingRef) ProtoReflect() protoreflect.Message {
 	mi := &file_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1657,54 +1657,54 @@ func (x *OfferRef) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use OfferRef.ProtoReflect.Descriptor instead.
-func (*OfferRef) Descriptor() ([]byte, []int) {
+// Deprecated: Use OfferingRef.ProtoReflect.Descriptor instead.
+func (*OfferingRef) Descriptor() ([]byte, []int) {
 	return file_provider_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *OfferRef) GetType() string {
+func (x *OfferingRef) GetType() string {
 	if x != nil {
 		return x.Type
 	}
 	return ""
 }
 
-func (x *OfferRef) GetZone() string {
+func (x *OfferingRef) GetZone() string {
 	if x != nil {
 		return x.Zone
 	}
 	return ""
 }
 
-func (x *OfferRef) GetCapacityType() string {
+func (x *OfferingRef) GetCapacityType() string {
 	if x != nil {
 		return x.CapacityType
 	}
 	return ""
 }
 
-func (x *OfferRef) GetReservation() string {
+func (x *OfferingRef) GetReservation() string {
 	if x != nil {
 		return x.Reservation
 	}
 	return ""
 }
 
-func (x *OfferRef) GetOfferingId() string {
+func (x *OfferingRef) GetOfferingId() string {
 	if x != nil {
 		return x.OfferingId
 	}
 	return ""
 }
 
-func (x *OfferRef) GetGroup() string {
+func (x *OfferingRef) GetGroup() string {
 	if x != nil {
 		return x.Group
 	}
 	return ""
 }
 
-func (x *OfferRef) GetLabels() map[string]string {
+func (x *OfferingRef) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
 	}
@@ -1824,10 +1824,10 @@ type LaunchResult struct {
 	//	*LaunchResult_Instance
 	//	*LaunchResult_Failure
 	Answer isLaunchResult_Answer `protobuf_oneof:"answer"`
-	// Offers that had no capacity although the item got an instance, and for how long to avoid them;
+	// Offerings that had no capacity although the item got an instance, and for how long to avoid them;
 	// 0: the usual time.
-	Short         []*OfferRef `protobuf:"bytes,4,rep,name=short,proto3" json:"short,omitempty"`
-	KeepMs        int64       `protobuf:"varint,5,opt,name=keep_ms,json=keepMs,proto3" json:"keep_ms,omitempty"`
+	Short         []*OfferingRef `protobuf:"bytes,4,rep,name=short,proto3" json:"short,omitempty"`
+	KeepMs        int64          `protobuf:"varint,5,opt,name=keep_ms,json=keepMs,proto3" json:"keep_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1894,7 +1894,7 @@ func (x *LaunchResult) GetFailure() *Failure {
 	return nil
 }
 
-func (x *LaunchResult) GetShort() []*OfferRef {
+func (x *LaunchResult) GetShort() []*OfferingRef {
 	if x != nil {
 		return x.Short
 	}
@@ -1931,8 +1931,8 @@ type Failure struct {
 	// A condition's reason, in CamelCase; empty: by the kind.
 	Reason  string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// The offers without capacity; empty: all of the item.
-	Places []*OfferRef `protobuf:"bytes,4,rep,name=places,proto3" json:"places,omitempty"`
+	// The offerings without capacity; empty: all of the item.
+	Places []*OfferingRef `protobuf:"bytes,4,rep,name=places,proto3" json:"places,omitempty"`
 	// For how long to avoid them; 0: the usual time.
 	KeepMs       int64 `protobuf:"varint,5,opt,name=keep_ms,json=keepMs,proto3" json:"keep_ms,omitempty"`
 	RetryAfterMs int64 `protobuf:"varint,6,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
@@ -1994,7 +1994,7 @@ func (x *Failure) GetMessage() string {
 	return ""
 }
 
-func (x *Failure) GetPlaces() []*OfferRef {
+func (x *Failure) GetPlaces() []*OfferingRef {
 	if x != nil {
 		return x.Places
 	}
@@ -2033,8 +2033,8 @@ type Instance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The providerID of its Node.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// That of the item it was launched for, and its claim. The controller leaves instances alone that
-	// have neither.
+	// That of the item it was launched for, and its claim. The controller leaves an instance alone that
+	// has no token.
 	Token   string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	Claim   string `protobuf:"bytes,3,opt,name=claim,proto3" json:"claim,omitempty"`
 	ImageId string `protobuf:"bytes,4,opt,name=image_id,json=imageId,proto3" json:"image_id,omitempty"`
@@ -2046,6 +2046,9 @@ type Instance struct {
 	Allocatable   map[string]int64 `protobuf:"bytes,8,rep,name=allocatable,proto3" json:"allocatable,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	CreatedUnixMs int64            `protobuf:"varint,9,opt,name=created_unix_ms,json=createdUnixMs,proto3" json:"created_unix_ms,omitempty"`
 	Terminating   bool             `protobuf:"varint,10,opt,name=terminating,proto3" json:"terminating,omitempty"`
+	// Cluster.uid of the request it was launched by, which the provider keeps on the instance. The
+	// controller leaves instances alone that have another one, or none.
+	ClusterUid    string `protobuf:"bytes,11,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2148,6 +2151,13 @@ func (x *Instance) GetTerminating() bool {
 		return x.Terminating
 	}
 	return false
+}
+
+func (x *Instance) GetClusterUid() string {
+	if x != nil {
+		return x.ClusterUid
+	}
+	return ""
 }
 
 type TerminateRequest struct {
@@ -2857,11 +2867,11 @@ const file_provider_proto_rawDesc = "" +
 	"\x1btermination_grace_period_ms\x18\x05 \x01(\x03H\x00R\x18terminationGracePeriodMs\x88\x01\x01\x12\x1a\n" +
 	"\bpriority\x18\x06 \x01(\rR\bpriority\x12:\n" +
 	"\x06action\x18\a \x01(\x0e2\".dovetail.provider.v1.RepairActionR\x06actionB\x1e\n" +
-	"\x1c_termination_grace_period_ms\"|\n" +
+	"\x1c_termination_grace_period_ms\"\x82\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\flaunch_batch\x18\x01 \x01(\rR\vlaunchBatch\x12'\n" +
-	"\x0flaunch_parallel\x18\x02 \x01(\rR\x0elaunchParallel\x12&\n" +
-	"\x0foffers_per_item\x18\x03 \x01(\rR\roffersPerItem\"\xb7\x01\n" +
+	"\x0flaunch_parallel\x18\x02 \x01(\rR\x0elaunchParallel\x12,\n" +
+	"\x12offerings_per_item\x18\x03 \x01(\rR\x10offeringsPerItem\"\xb7\x01\n" +
 	"\x05Class\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -2932,13 +2942,13 @@ const file_provider_proto_rawDesc = "" +
 	"\x06_upper\"\x80\x01\n" +
 	"\rLaunchRequest\x126\n" +
 	"\x05items\x18\x01 \x03(\v2 .dovetail.provider.v1.LaunchItemR\x05items\x127\n" +
-	"\acluster\x18\x02 \x01(\v2\x1d.dovetail.provider.v1.ClusterR\acluster\"\xda\x05\n" +
+	"\acluster\x18\x02 \x01(\v2\x1d.dovetail.provider.v1.ClusterR\acluster\"\xe3\x05\n" +
 	"\n" +
 	"LaunchItem\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x14\n" +
 	"\x05claim\x18\x02 \x01(\tR\x05claim\x121\n" +
-	"\x05class\x18\x03 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x126\n" +
-	"\x06offers\x18\x04 \x03(\v2\x1e.dovetail.provider.v1.OfferRefR\x06offers\x12E\n" +
+	"\x05class\x18\x03 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x12?\n" +
+	"\tofferings\x18\x04 \x03(\v2!.dovetail.provider.v1.OfferingRefR\tofferings\x12E\n" +
 	"\frequirements\x18\x05 \x03(\v2!.dovetail.provider.v1.RequirementR\frequirements\x12J\n" +
 	"\brequests\x18\x06 \x03(\v2..dovetail.provider.v1.LaunchItem.RequestsEntryR\brequests\x12D\n" +
 	"\x06labels\x18\a \x03(\v2,.dovetail.provider.v1.LaunchItem.LabelsEntryR\x06labels\x12S\n" +
@@ -2954,16 +2964,16 @@ const file_provider_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x02\n" +
-	"\bOfferRef\x12\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb5\x02\n" +
+	"\vOfferingRef\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x12\n" +
 	"\x04zone\x18\x02 \x01(\tR\x04zone\x12#\n" +
 	"\rcapacity_type\x18\x03 \x01(\tR\fcapacityType\x12 \n" +
 	"\vreservation\x18\x04 \x01(\tR\vreservation\x12\x1f\n" +
 	"\voffering_id\x18\x05 \x01(\tR\n" +
 	"offeringId\x12\x14\n" +
-	"\x05group\x18\x06 \x01(\tR\x05group\x12B\n" +
-	"\x06labels\x18\a \x03(\v2*.dovetail.provider.v1.OfferRef.LabelsEntryR\x06labels\x1a9\n" +
+	"\x05group\x18\x06 \x01(\tR\x05group\x12E\n" +
+	"\x06labels\x18\a \x03(\v2-.dovetail.provider.v1.OfferingRef.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
@@ -2972,24 +2982,24 @@ const file_provider_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\x12\x16\n" +
 	"\x06effect\x18\x03 \x01(\tR\x06effect\"N\n" +
 	"\x0eLaunchResponse\x12<\n" +
-	"\aresults\x18\x01 \x03(\v2\".dovetail.provider.v1.LaunchResultR\aresults\"\xf6\x01\n" +
+	"\aresults\x18\x01 \x03(\v2\".dovetail.provider.v1.LaunchResultR\aresults\"\xf9\x01\n" +
 	"\fLaunchResult\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12<\n" +
 	"\binstance\x18\x02 \x01(\v2\x1e.dovetail.provider.v1.InstanceH\x00R\binstance\x129\n" +
-	"\afailure\x18\x03 \x01(\v2\x1d.dovetail.provider.v1.FailureH\x00R\afailure\x124\n" +
-	"\x05short\x18\x04 \x03(\v2\x1e.dovetail.provider.v1.OfferRefR\x05short\x12\x17\n" +
+	"\afailure\x18\x03 \x01(\v2\x1d.dovetail.provider.v1.FailureH\x00R\afailure\x127\n" +
+	"\x05short\x18\x04 \x03(\v2!.dovetail.provider.v1.OfferingRefR\x05short\x12\x17\n" +
 	"\akeep_ms\x18\x05 \x01(\x03R\x06keepMsB\b\n" +
-	"\x06answer\"\xb2\x02\n" +
+	"\x06answer\"\xb5\x02\n" +
 	"\aFailure\x125\n" +
 	"\x04kind\x18\x01 \x01(\x0e2!.dovetail.provider.v1.FailureKindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\x126\n" +
-	"\x06places\x18\x04 \x03(\v2\x1e.dovetail.provider.v1.OfferRefR\x06places\x12\x17\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x129\n" +
+	"\x06places\x18\x04 \x03(\v2!.dovetail.provider.v1.OfferingRefR\x06places\x12\x17\n" +
 	"\akeep_ms\x18\x05 \x01(\x03R\x06keepMs\x12$\n" +
 	"\x0eretry_after_ms\x18\x06 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
 	"cloud_code\x18\a \x01(\tR\tcloudCode\x12(\n" +
-	"\x10cloud_request_id\x18\b \x01(\tR\x0ecloudRequestId\"\xd7\x05\n" +
+	"\x10cloud_request_id\x18\b \x01(\tR\x0ecloudRequestId\"\xf8\x05\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
@@ -3001,7 +3011,9 @@ const file_provider_proto_rawDesc = "" +
 	"\vallocatable\x18\b \x03(\v2/.dovetail.provider.v1.Instance.AllocatableEntryR\vallocatable\x12&\n" +
 	"\x0fcreated_unix_ms\x18\t \x01(\x03R\rcreatedUnixMs\x12 \n" +
 	"\vterminating\x18\n" +
-	" \x01(\bR\vterminating\x1a9\n" +
+	" \x01(\bR\vterminating\x12\x1f\n" +
+	"\vcluster_uid\x18\v \x01(\tR\n" +
+	"clusterUid\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -3144,7 +3156,7 @@ var file_provider_proto_goTypes = []any{
 	(*Requirement)(nil),       // 17: dovetail.provider.v1.Requirement
 	(*LaunchRequest)(nil),     // 18: dovetail.provider.v1.LaunchRequest
 	(*LaunchItem)(nil),        // 19: dovetail.provider.v1.LaunchItem
-	(*OfferRef)(nil),          // 20: dovetail.provider.v1.OfferRef
+	(*OfferingRef)(nil),       // 20: dovetail.provider.v1.OfferingRef
 	(*Taint)(nil),             // 21: dovetail.provider.v1.Taint
 	(*LaunchResponse)(nil),    // 22: dovetail.provider.v1.LaunchResponse
 	(*LaunchResult)(nil),      // 23: dovetail.provider.v1.LaunchResult
@@ -3170,7 +3182,7 @@ var file_provider_proto_goTypes = []any{
 	nil,                       // 43: dovetail.provider.v1.LaunchItem.RequestsEntry
 	nil,                       // 44: dovetail.provider.v1.LaunchItem.LabelsEntry
 	nil,                       // 45: dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	nil,                       // 46: dovetail.provider.v1.OfferRef.LabelsEntry
+	nil,                       // 46: dovetail.provider.v1.OfferingRef.LabelsEntry
 	nil,                       // 47: dovetail.provider.v1.Instance.LabelsEntry
 	nil,                       // 48: dovetail.provider.v1.Instance.AnnotationsEntry
 	nil,                       // 49: dovetail.provider.v1.Instance.CapacityEntry
@@ -3199,19 +3211,19 @@ var file_provider_proto_depIdxs = []int32{
 	19, // 17: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
 	5,  // 18: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
 	11, // 19: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
-	20, // 20: dovetail.provider.v1.LaunchItem.offers:type_name -> dovetail.provider.v1.OfferRef
+	20, // 20: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
 	17, // 21: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
 	43, // 22: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
 	44, // 23: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
 	45, // 24: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
 	21, // 25: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
-	46, // 26: dovetail.provider.v1.OfferRef.labels:type_name -> dovetail.provider.v1.OfferRef.LabelsEntry
+	46, // 26: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
 	23, // 27: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
 	25, // 28: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
 	24, // 29: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
-	20, // 30: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferRef
+	20, // 30: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
 	2,  // 31: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
-	20, // 32: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferRef
+	20, // 32: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
 	47, // 33: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
 	48, // 34: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
 	49, // 35: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
