@@ -119,6 +119,10 @@ controller.env, which take their places. One that is taken from elsewhere is the
 {{- include "karpenter.checkNames" . -}}{{- /* of a mistyped clusterName, say that */ -}}
 {{- fail "\n\nsettings.clusterName is empty; it must be the name of the EKS cluster: --set settings.clusterName=NAME\n" -}}
 {{- end -}}
+{{- if and (eq .Values.provider "remote") (not $all.PROVIDER_ADDRESS) (not .Values.controller.envFrom) -}}
+{{- include "karpenter.checkNames" . -}}
+{{- fail "\n\nsettings.providerAddress is empty; it may be unix:///path/to/socket or dns:///host:port\n" -}}
+{{- end -}}
 {{- toJson $all -}}
 {{- end -}}
 
