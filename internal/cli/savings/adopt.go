@@ -228,7 +228,7 @@ func (g *group) key() string {
 
 func (g *group) add(n *corev1.Node, p *prices) {
 	g.nodes = append(g.nodes, n)
-	g.names[cmp.Or(nodegroups.GroupOf(n), n.Labels[label.NodePool], "nodes")] = true
+	g.names[cmp.Or(nodegroups.Membership{}.GroupOf(n), n.Labels[label.NodePool], "nodes")] = true
 	g.zones[n.Labels[corev1.LabelTopologyZone]] = true
 	name := n.Labels[corev1.LabelInstanceTypeStable]
 	g.types[name] = true

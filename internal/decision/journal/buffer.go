@@ -9,18 +9,14 @@ import (
 // nodesNamed is how many nodes are named on which a buffer has room.
 const nodesNamed = 5
 
-// buffers gathers what was decided about CapacityBuffers of that name.
-func (x *explainer) buffers() {
-	if !x.about(KindBuffer) {
-		return
-	}
+// buffers says what was decided about CapacityBuffers.
+func (x *speaker) buffers() {
 	for i := range x.decision.Plan.Buffers {
 		b := &x.decision.Plan.Buffers[i]
-		if b.Name != x.subject.Name || x.subject.Namespace != "" && b.Namespace != x.subject.Namespace {
-			continue
+		a, _ := x.of(identity{KindBuffer, b.Namespace, b.Name, b.UID})
+		if chunk := x.chunk(b); chunk != nil {
+			a.facts = chunk
 		}
-		a := x.answer(KindBuffer, b.Namespace+"/"+b.Name, b.UID)
-		a.Facts = x.chunk(b)
 		if missing := b.Chunks - b.HeldCount() - b.Launched; missing > 0 {
 			x.say(a, fmt.Sprintf("no room for %d of %s (%s)", missing, times(b.Chunks, "chunk"), b.Why.Reason), append(misses(&b.Why), x.room(b))...)
 			continue
@@ -34,7 +30,7 @@ func (x *explainer) buffers() {
 }
 
 // chunk says what one chunk of a buffer asks for.
-func (x *explainer) chunk(b *plan.BufferRoom) []string {
+func (x *speaker) chunk(b *plan.BufferRoom) []string {
 	for i := range x.decision.Snapshot.Buffers {
 		if s := &x.decision.Snapshot.Buffers[i]; s.Namespace == b.Namespace && s.Name == b.Name {
 			return []string{fmt.Sprintf("%s of %s each", times(b.Chunks, "chunk"), amounts(s.Constraints.Requests))}
@@ -44,7 +40,7 @@ func (x *explainer) chunk(b *plan.BufferRoom) []string {
 }
 
 // room says where a buffer has room.
-func (x *explainer) room(b *plan.BufferRoom) string {
+func (x *speaker) room(b *plan.BufferRoom) string {
 	text := ""
 	for i, h := range b.Held {
 		if i == nodesNamed {

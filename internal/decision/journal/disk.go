@@ -79,15 +79,19 @@ func filesOf(dir string) ([]string, error) {
 	return files, nil
 }
 
-// write appends a line, in a new file when the newest is large enough. A new file begins
-// with the line that head returns.
-func (d *disk) write(written []byte, head func() ([]byte, error)) error {
+// write appends the lines that build makes for a file, in a new file when the newest is large enough. A new
+// file begins with the lines that head returns.
+func (d *disk) write(build func(file int64) ([]byte, error), head func() ([]byte, error)) error {
+	written, err := build(d.lastNum)
+	if err != nil {
+		return err
+	}
 	if d.file == nil || d.size+int64(len(written)) > d.bytes/segments {
-		if err := d.next(head, int64(len(written))); err != nil {
+		if written, err = d.next(build, head); err != nil {
 			return err
 		}
 	}
-	// One call, so that a crash cuts off the last line at most.
+	// One call, so that a crash cuts off the last lines at most.
 	n, err := d.file.Write(written)
 	d.size += int64(n)
 	if err != nil {
@@ -96,23 +100,28 @@ func (d *disk) write(written []byte, head func() ([]byte, error)) error {
 	return err
 }
 
-// next begins a new file, and removes the oldest ones as far as the bound asks.
-func (d *disk) next(head func() ([]byte, error), more int64) error {
+// next begins a new file, and removes the oldest ones as far as the bound asks. It returns the lines that
+// build makes for it.
+func (d *disk) next(build func(file int64) ([]byte, error), head func() ([]byte, error)) ([]byte, error) {
 	if err := d.close(); err != nil {
-		return err
+		return nil, err
+	}
+	d.lastNum = max(d.lastNum+1, d.now().UnixMilli())
+	written, err := build(d.lastNum)
+	if err != nil {
+		return nil, err
 	}
 	first, err := head()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.prune(int64(len(first)) + more); err != nil {
-		return err
+	if err := d.prune(int64(len(first)) + int64(len(written))); err != nil {
+		return nil, err
 	}
-	d.lastNum = max(d.lastNum+1, d.now().UnixMilli())
 	name := filepath.Join(d.dir, fmt.Sprintf("%015d%s", d.lastNum, suffix))
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("begin a journal file: %w", err)
+		return nil, fmt.Errorf("begin a journal file: %w", err)
 	}
 	d.file = f
 	n, err := f.Write(first)
@@ -120,7 +129,7 @@ func (d *disk) next(head func() ([]byte, error), more int64) error {
 	if err != nil {
 		err = errors.Join(fmt.Errorf("write %s: %w", name, err), d.close())
 	}
-	return err
+	return written, err
 }
 
 // prune removes the oldest files until one of a segment's size, or of more bytes, has room.

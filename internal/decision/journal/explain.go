@@ -82,168 +82,127 @@ type Say struct {
 	Details []string `json:"details,omitempty"`
 }
 
-// explainer gathers answers, one decision after another.
-type explainer struct {
-	subject Subject
-	answers map[string]*Answer // by kind and name; of pods and their UID
-	// alias is the claim of the node that is asked about, or the node of the claim.
-	alias string
-	// command is the id of the command that the node was launched for; empty: for none.
-	command string
-
-	entry    *Entry
+// speaker says in the timelines what one decision decided.
+type speaker struct {
+	*timelines
+	saying
 	decision *record.Decision
+	made     []*statement
+	pending  map[cluster.PodRef]*cluster.Pod // nil until asked for
 }
 
-// open takes a decision up if it may be about the subject.
-func (x *explainer) open(e *Entry) (ok bool, err error) {
-	for _, name := range []string{x.subject.Name, x.alias, x.command} {
-		if name == "" || ok {
-			continue
-		}
-		if ok, err = e.mentions(name); err != nil {
-			return false, err
-		}
-	}
-	if !ok {
-		return false, nil
-	}
-	x.entry = e
-	x.decision, err = e.Decision()
-	return err == nil, err
+// decided says what a decision decided about each subject.
+func (t *timelines) decided(d *record.Decision, s saying) {
+	x := &speaker{timelines: t, saying: s, decision: d}
+	x.pods()
+	x.nodes()
+	x.pools()
+	x.buffers()
+	t.current[askerOf(d)] = x.made
+	t.prune()
 }
 
-// about reports whether things of one of the kinds are asked about.
-func (x *explainer) about(kinds ...string) bool {
-	return x.subject.Kind == "" || slices.Contains(kinds, x.subject.Kind)
+// say says something, with the details that are not empty.
+func (x *speaker) say(l *timeline, what string, details ...string) {
+	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
+	x.key = x.keyOf(what, details, nil)
+	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = what })
+	e.details = details // amounts may be others
+	x.made = append(x.made, e)
 }
 
-// pods looks at what was decided about pods of the name.
-func (x *explainer) pods() {
-	if !x.about(KindPod) {
-		return
+// refuse says why not; form is a format for the reason. The text is made when somebody asks.
+func (x *speaker) refuse(l *timeline, form string, why *verdict.Verdict) {
+	short := *why
+	if l.Kind == KindNode || l.Kind == KindPool {
+		short.Subject = ""
 	}
+	x.key = x.keyOf(form, nil, &short)
+	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = fmt.Sprintf(form, why.Reason) })
+	e.why = short
+	x.made = append(x.made, e)
+}
+
+// pods says what was decided about pods.
+func (x *speaker) pods() {
 	p := &x.decision.Plan
 	for i := range p.Assignments {
-		if a := x.pod(p.Assignments[i].Pod); a != nil {
-			x.say(a, "planned for "+node(p.Assignments[i].Node, p.Assignments[i].Claim))
-		}
+		x.say(x.pod(p.Assignments[i].Pod), "planned for "+node(p.Assignments[i].Node, p.Assignments[i].Claim))
 	}
 	for i := range p.Launches {
+		what := "a new node for it" + others(len(p.Launches[i].Pods)) + ": " + x.claim(i)
 		for _, ref := range p.Launches[i].Pods {
-			if a := x.pod(ref); a != nil {
-				x.say(a, "a new node for it"+others(len(p.Launches[i].Pods))+": "+x.claim(i), x.price(&p.Launches[i]))
-			}
+			x.say(x.pod(ref), what, x.price(&p.Launches[i]))
 		}
 	}
 	for i := range p.Refusals {
-		if a := x.pod(p.Refusals[i].Pod); a != nil {
-			why := &p.Refusals[i].Why
-			x.say(a, refused(why.Reason), misses(why)...)
-		}
+		x.refuse(x.pod(p.Refusals[i].Pod), "refused (%s)", &p.Refusals[i].Why)
 	}
 	for i := range x.decision.Disruption.Commands {
 		x.podsOfCommand(&x.decision.Disruption.Commands[i])
 	}
+	if x.decision.Bug == "" {
+		return
+	}
 	for i := range x.decision.Snapshot.Pending {
-		pod := &x.decision.Snapshot.Pending[i]
-		if a := x.pod(pod.PodRef); a != nil {
-			a.Facts = []string{"created " + stamp(pod.Created)}
-			if pod.Constraints != nil {
-				a.Facts = append(a.Facts, "asks for "+amounts(pod.Constraints.Requests))
-			}
-			if x.decision.Bug != "" {
-				x.say(a, "the decision failed: "+x.decision.Bug)
-			}
-		}
+		x.say(x.pod(x.decision.Snapshot.Pending[i].PodRef), "the decision failed: "+x.decision.Bug)
 	}
 }
 
-func (x *explainer) podsOfCommand(s *plan.Command) {
+func (x *speaker) podsOfCommand(s *plan.Command) {
 	for i := range s.Moves {
-		if a := x.pod(s.Moves[i].Pod); a != nil {
-			x.say(a, fmt.Sprintf("to move to %s: %s", node(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
-		}
+		x.say(x.pod(s.Moves[i].Pod), fmt.Sprintf("to move to %s: %s", node(s.Moves[i].Node, s.Moves[i].Claim), worth(s)))
 	}
 	for i := range s.Launch {
 		for _, ref := range s.Launch[i].Pods {
-			if a := x.pod(ref); a != nil {
-				x.say(a, "to move to a new node: "+worth(s), x.price(&s.Launch[i]))
-			}
+			x.say(x.pod(ref), "to move to a new node: "+worth(s), x.price(&s.Launch[i]))
 		}
 	}
 }
 
-// pod returns the answer about a pod if it is asked about.
-func (x *explainer) pod(ref cluster.PodRef) *Answer {
-	if ref.Name != x.subject.Name || x.subject.Namespace != "" && ref.Namespace != x.subject.Namespace {
-		return nil
+// pod returns the timeline of a pod.
+func (x *speaker) pod(ref cluster.PodRef) *timeline {
+	l, isNew := x.of(identity{KindPod, ref.Namespace, ref.Name, ref.UID})
+	if !isNew {
+		return l
 	}
-	return x.answer(KindPod, ref.String(), ref.UID)
+	if x.pending == nil {
+		x.pending = map[cluster.PodRef]*cluster.Pod{}
+		for i := range x.decision.Snapshot.Pending {
+			p := &x.decision.Snapshot.Pending[i]
+			x.pending[p.PodRef] = p
+		}
+	}
+	if p := x.pending[ref]; p != nil {
+		l.facts = []string{"created " + stamp(p.Created)}
+		if p.Constraints != nil {
+			l.facts = append(l.facts, "asks for "+amounts(p.Constraints.Requests))
+		}
+	}
+	return l
 }
 
-func (x *explainer) answer(kind, name, uid string) *Answer {
-	key := kind + " " + name + " " + uid
-	a := x.answers[key]
-	if a == nil {
-		a = &Answer{Kind: kind, Name: name}
-		x.answers[key] = a
-	}
-	return a
-}
-
-// say notes what the decision at hand said. What is said again in a row is said once, with
-// the last details: only amounts change with every decision.
-func (x *explainer) say(a *Answer, what string, details ...string) {
-	e := x.entry
-	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
-	until, times := e.At, 1+e.Again
-	if e.Again > 0 {
-		until = e.Until
-	}
-	if n := len(a.Says); n > 0 && a.Says[n-1].What == what && a.Says[n-1].Loop == e.Loop && alike(a.Says[n-1].Details, details) {
-		last := &a.Says[n-1]
-		last.Last, last.Times, last.Decision, last.Details = until, last.Times+times, e.ID, details
-		return
-	}
-	a.Says = append(a.Says, Say{First: e.At, Last: until, Times: times, Decision: e.ID, Loop: e.Loop, What: what, Details: details})
-}
-
-// remembered takes a refusal in of which the decisions may be gone.
-func (x *explainer) remembered(r *Refused) {
-	if !x.about(KindPod) {
-		return
-	}
-	a := x.pod(r.Pod())
-	if a == nil {
-		return
-	}
-	for i := range a.Says {
-		if s := &a.Says[i]; s.What == refused(r.Reason) && strings.Join(s.Details, "; ") == r.Why {
-			if r.First.Before(s.First) {
-				s.First = r.First
+// remembered takes a refusal in that a journal of the first format has, and of which the decisions may be gone.
+func (t *timelines) remembered(r *Refused) {
+	l, _ := t.of(identity{KindPod, r.Namespace, r.Name, r.UID})
+	for _, e := range l.statements {
+		if e.why.Reason == r.Reason && strings.Join(e.lines(), "; ") == r.Why {
+			if r.First.Before(e.first) {
+				e.first = r.First
 			}
-			if r.Last.After(s.Last) {
-				s.Last = r.Last
+			if r.Last.After(e.last) {
+				e.last = r.Last
 			}
-			s.Times = max(s.Times, r.Times)
+			e.times = max(e.times, r.Times)
 			return
 		}
 	}
-	a.Says = append(a.Says, Say{First: r.First, Last: r.Last, Times: r.Times, Loop: record.Provisioning, What: refused(r.Reason), Details: []string{r.Why}})
-}
-
-// list returns the answers in the order of their names, in each the newest statement first.
-func (x *explainer) list() []Answer {
-	var all []Answer
-	for _, a := range x.answers {
-		slices.SortStableFunc(a.Says, func(p, q Say) int { return cmp.Or(q.Last.Compare(p.Last), cmp.Compare(q.Decision, p.Decision)) })
-		all = append(all, *a)
-	}
-	slices.SortFunc(all, func(a, b Answer) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), newest(&b).Compare(newest(&a)))
+	l.statements = append(l.statements, &statement{
+		of: l, loop: record.Provisioning, first: r.First, last: r.Last, times: r.Times,
+		what: refused(r.Reason), details: []string{r.Why}, why: verdict.Verdict{Reason: r.Reason},
 	})
-	return all
+	t.count++
+	t.prune()
 }
 
 func newest(a *Answer) time.Time {
@@ -268,13 +227,8 @@ func misses(why *verdict.Verdict) []string {
 	return lines
 }
 
-// alike reports whether details say the same but for amounts.
-func alike(a, b []string) bool {
-	return slices.EqualFunc(a, b, func(x, y string) bool { return withoutDigits(x) == withoutDigits(y) })
-}
-
 // claim names the NodeClaim that was created for launch i.
-func (x *explainer) claim(i int) string {
+func (x *speaker) claim(i int) string {
 	l := &x.decision.Plan.Launches[i]
 	if i < len(x.decision.Claims) && x.decision.Claims[i] != "" {
 		return fmt.Sprintf("claim %s of pool %s", x.decision.Claims[i], l.Pool)
@@ -290,7 +244,7 @@ func because(err string) string {
 }
 
 // price says what a launch costs and what the choice was.
-func (x *explainer) price(l *plan.Launch) string {
+func (x *speaker) price(l *plan.Launch) string {
 	return cheapest(l, " that hold its pods")
 }
 

@@ -2,15 +2,16 @@
 // decided, why, and whether it would be decided again: the newest in memory, and if asked
 // for many more on disk, both within bounds.
 //
-// A loop hands each decision to Journal.Add and goes on; all else happens in Run. A
-// decision that says the same as the one before is counted, not kept. What is kept is
-// lines: JSON objects with what is known of a decision at a glance, and the decision
-// itself (internal/decision/record), compressed. A line stands by itself, so one that a crash cut
-// short is skipped and reported, and the others are as good as before.
+// A loop hands each decision to Journal.Add and goes on; all else happens in Run. Three things are
+// kept, each in its own store, so that a decision costs what has changed and not what is there:
+// timelines (what was said about each subject, kept when it changes), plans, and the pieces of
+// which snapshots consist (internal/decision/record writes them), each once. A decision that says
+// the same as the one before is counted, not kept. In a file a line stands by itself: one that a
+// crash cut short is skipped and reported, and the others are as good as before.
 //
-// It may import the core and decision/record. Read journal.go first, then line.go (what is
-// kept), refusals.go (who was refused, since when), disk.go and read.go (files), explain.go
-// and node.go (answers), serve.go (HTTP).
+// It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
+// line.go (how it is written), timeline.go, pieces.go, disk.go and read.go (files), explain.go and
+// node.go (what a decision says), ask.go (answers), serve.go (HTTP).
 package journal
 
 import (
@@ -18,25 +19,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
 const (
-	// queueMax is how many decisions may wait to be written. One more is dropped: a loop
-	// never waits for the journal.
-	queueMax = 16
+	// queueMax is how many decisions may wait to be written, snapshotsMax how many of them with their
+	// snapshots. One more is dropped: a loop never waits for the journal.
+	queueMax, snapshotsMax = 64, 16
 	// decisionsMax bounds how many decisions are kept in memory, besides their bytes.
 	decisionsMax = 4096
-	// refusalsMax bounds how many refusals are remembered.
-	refusalsMax = 10_000
 	// askersMax bounds of how many static pools it is remembered what was decided last.
 	askersMax = 1000
 	// sameEvery is how often it is written to disk that a decision still stands.
@@ -44,6 +45,8 @@ const (
 	// idleEvery is how often a decision to do nothing is kept at most, when only the reasons
 	// for that change: in a large cluster they do with every decision.
 	idleEvery = time.Minute
+	// workingBytes is the least memory for pieces: without them each decision on disk is a whole one.
+	workingBytes = 4 << 20
 )
 
 // Outcomes of handing a decision in, as Options.Count gets them.
@@ -53,6 +56,8 @@ const (
 	Idle    = "idle"    // it was to do nothing, as one that was kept a moment ago
 	Dropped = "dropped" // the queue was full
 	Failed  = "failed"  // it could not be written
+	// SnapshotDropped: many waited, so only its plan was kept.
+	SnapshotDropped = "snapshot_dropped"
 )
 
 // Options are what a journal needs to know of its surroundings.
@@ -73,15 +78,26 @@ type Options struct {
 // Journal keeps decisions. A nil Journal keeps none.
 type Journal struct {
 	opts  Options
-	queue chan *record.Decision
-	disk  *disk // nil: none
+	queue chan handed
+	// snapshots is how many of those in the queue have their snapshots.
+	snapshots atomic.Int64
+	disk      *disk // nil: none
 
-	mu       sync.Mutex // protects everything below
-	kept     []kept     // oldest first
-	bytes    int64
-	nextID   int64
-	last     map[asker]*last
-	refusals *refusals
+	mu sync.Mutex // protects everything below
+	store
+	nextID int64
+	last   map[asker]*last
+	lines  *timelines
+	// seen are the newest snapshots of the loops that see the whole cluster.
+	seen map[record.Loop]*cluster.Snapshot
+}
+
+// handed is a decision in the queue. One that is short has no snapshot but its time, and says how
+// many pods and nodes there were.
+type handed struct {
+	decision       *record.Decision
+	isShort        bool
+	pending, nodes int
 }
 
 // asker is who decides about the same thing again and again: a loop, or of the static loops one pool.
@@ -91,12 +107,6 @@ type asker struct {
 }
 
 func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
-
-// kept is one decision in memory. Its line says nothing of how often it was come to again.
-type kept struct {
-	head Head
-	line []byte
-}
 
 // last is the newest decision of an asker.
 type last struct {
@@ -113,9 +123,13 @@ type last struct {
 // Open returns a journal that keeps what is handed in once Run runs. The error is about
 // the directory.
 func Open(opts Options) (*Journal, error) {
+	memory := opts.MemoryBytes
+	if opts.Dir != "" {
+		memory = max(memory, workingBytes)
+	}
 	j := &Journal{
-		opts: opts, queue: make(chan *record.Decision, queueMax), nextID: 1,
-		last: map[asker]*last{}, refusals: newRefusals(refusalsMax),
+		opts: opts, queue: make(chan handed, queueMax), nextID: 1, store: newStore(memory),
+		last: map[asker]*last{}, lines: newTimelines(int(min(statementsMax, memory/statementBytes))), seen: map[record.Loop]*cluster.Snapshot{},
 	}
 	if opts.Dir == "" {
 		return j, nil
@@ -133,9 +147,20 @@ func (j *Journal) Add(d *record.Decision) {
 	if j == nil {
 		return
 	}
+	h := handed{decision: d}
+	if j.snapshots.Load() >= snapshotsMax {
+		short := *d
+		short.Snapshot, short.Memory = &cluster.Snapshot{At: d.At()}, disrupt.Memory{}
+		h = handed{&short, true, len(d.Snapshot.Pending), len(d.Snapshot.Nodes)}
+	} else {
+		j.snapshots.Add(1)
+	}
 	select {
-	case j.queue <- d:
+	case j.queue <- h:
 	default:
+		if !h.isShort {
+			j.snapshots.Add(-1)
+		}
 		j.opts.Count(d.Loop, Dropped)
 	}
 }
@@ -144,8 +169,8 @@ func (j *Journal) Add(d *record.Decision) {
 func (j *Journal) Run(ctx context.Context) {
 	for {
 		select {
-		case d := <-j.queue:
-			j.take(d)
+		case h := <-j.queue:
+			j.take(h)
 			continue
 		case <-ctx.Done():
 		}
@@ -153,8 +178,8 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 	for {
 		select {
-		case d := <-j.queue:
-			j.take(d)
+		case h := <-j.queue:
+			j.take(h)
 			continue
 		default:
 		}
@@ -164,42 +189,47 @@ func (j *Journal) Run(ctx context.Context) {
 	defer j.mu.Unlock()
 	j.sayAllAgain()
 	if j.disk != nil {
+		j.toDisk(timelineLine(j.lines.open(true)))
 		j.reported(j.disk.close())
 	}
 }
 
 // take writes one decision, or counts it.
-func (j *Journal) take(d *record.Decision) {
-	outcome, err := j.write(d)
-	if err != nil {
-		j.opts.Log.Error("keeping a decision", "loop", d.Loop, "error", err)
+func (j *Journal) take(h handed) {
+	if !h.isShort {
+		j.snapshots.Add(-1)
 	}
-	j.opts.Count(d.Loop, outcome)
+	outcome, err := j.write(h)
+	if err != nil {
+		j.opts.Log.Error("keeping a decision", "loop", h.decision.Loop, "error", err)
+	}
+	if outcome == Written && h.isShort {
+		outcome = SnapshotDropped
+	}
+	j.opts.Count(h.decision.Loop, outcome)
 }
 
-func (j *Journal) write(d *record.Decision) (outcome string, err error) {
+func (j *Journal) write(h handed) (outcome string, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	defer func() { // a bug here must not end the controller
 		if r := recover(); r != nil {
 			outcome, err = Failed, fmt.Errorf("bug: %v", r)
 		}
 	}()
-	hash := fnv.New64a()
-	_, _ = hash.Write(essence(d))
-	if outcome := j.isKnown(d, hash.Sum64()); outcome != "" {
+	d := h.decision
+	if !h.isShort && d.Loop != record.Static {
+		j.seen[d.Loop] = d.Snapshot
+	}
+	essence := j.lines.essence(d)
+	if outcome := j.isKnown(d, essence); outcome != "" {
 		return outcome, nil
 	}
-	text, err := d.Encode()
-	if err != nil {
-		return Failed, err
-	}
-	body, err := compress(text)
-	if err != nil {
-		return Failed, fmt.Errorf("compress decision of %s: %w", d.Loop, err)
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	head := headOf(d, j.nextID, j.opts.Version)
-	written, err := (&line{Decision: &head, Body: body}).bytes()
+	if h.isShort {
+		head.Pending, head.Nodes, head.NoSnapshot = h.pending, h.nodes, true
+	}
+	k, err := j.keep(d, head)
 	if err != nil {
 		return Failed, err
 	}
@@ -208,18 +238,12 @@ func (j *Journal) write(d *record.Decision) (outcome string, err error) {
 	if len(j.last) >= askersMax { // most are pools that are gone
 		j.sayAllAgain()
 		clear(j.last)
+		clear(j.lines.current)
 	}
-	j.last[askerOf(d)] = &last{id: head.ID, essence: hash.Sum64(), idle: idle(d), at: d.At(), written: d.At()}
-	if d.Loop == record.Provisioning {
-		j.refusals.decided(&d.Plan, d.At())
-	}
-	j.kept = append(j.kept, kept{head, written})
-	j.bytes += int64(len(written))
-	for len(j.kept) > 0 && (j.bytes > j.opts.MemoryBytes || len(j.kept) > decisionsMax) {
-		j.bytes -= int64(len(j.kept[0].line))
-		j.kept = slices.Delete(j.kept, 0, 1)
-	}
-	j.toDisk(written, nil)
+	j.last[askerOf(d)] = &last{id: head.ID, essence: essence, idle: idle(d), at: d.At(), written: d.At()}
+	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: head.ID})
+	j.decisionToDisk(k)
+	j.trim()
 	return Written, nil
 }
 
@@ -235,8 +259,6 @@ func (j *Journal) sayAllAgain() {
 // isKnown says why the decision need not be kept: the loop's newest decision said the
 // same, and that is counted; or both are to do nothing, a moment apart. Empty: keep it.
 func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	l := j.last[askerOf(d)]
 	switch {
 	case l == nil:
@@ -245,6 +267,8 @@ func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 		j.again(d, l)
 		return Same
 	case l.idle && idle(d) && d.At().Sub(l.at) < idleEvery:
+		j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1})
+		j.toDisk(timelineLine(j.lines.written()))
 		return Idle
 	default:
 		return ""
@@ -254,13 +278,11 @@ func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 // again counts that the loop's newest decision was come to once more.
 func (j *Journal) again(d *record.Decision, l *last) {
 	l.unwritten, l.until = l.unwritten+1, d.At()
-	if i := slices.IndexFunc(j.kept, func(k kept) bool { return k.head.ID == l.id }); i >= 0 {
-		j.kept[i].head.Again++
-		j.kept[i].head.Until = d.At()
+	if k := j.find(l.id); k != nil {
+		k.head.Again++
+		k.head.Until = d.At()
 	}
-	if d.Loop == record.Provisioning {
-		j.refusals.again(1, d.At())
-	}
+	j.lines.again(askerOf(d), d.At())
 	if d.At().Sub(l.written) >= sameEvery {
 		j.toDisk(j.sameLine(askerOf(d)))
 	}
@@ -278,14 +300,43 @@ func (j *Journal) sameLine(who asker) ([]byte, error) {
 	return b, err
 }
 
-// toDisk writes a line to the disk, if there is one. A disk that fails takes nothing from
+// toDisk writes lines to the disk, if there is one. A disk that fails takes nothing from
 // what is in memory.
 func (j *Journal) toDisk(written []byte, err error) {
 	if j.disk == nil || written == nil && err == nil {
 		return
 	}
 	if err == nil {
-		err = j.disk.write(written, func() ([]byte, error) { return (&line{Refusals: j.refusals.list()}).bytes() })
+		err = j.disk.write(func(int64) ([]byte, error) { return written, nil }, j.diskHead)
+	}
+	j.reported(err)
+}
+
+// diskHead is what a new file begins with: what still stands.
+func (j *Journal) diskHead() ([]byte, error) {
+	list := j.lines.open(false)
+	for _, e := range list {
+		e.unwritten = false
+	}
+	return timelineLine(list)
+}
+
+// decisionToDisk writes a decision, the pieces that the file at hand lacks, and the statements that
+// it made.
+func (j *Journal) decisionToDisk(k *kept) {
+	statements := j.lines.written()
+	if j.disk == nil {
+		return
+	}
+	for _, e := range statements {
+		e.unwritten = false
+	}
+	said, err := timelineLine(statements)
+	if err == nil {
+		err = j.disk.write(func(file int64) ([]byte, error) {
+			lines, err := j.linesFor(k, file, j.disk.bytes/2)
+			return append(lines, said...), err
+		}, j.diskHead)
 	}
 	j.reported(err)
 }
@@ -302,8 +353,8 @@ func (j *Journal) Heads() []Head {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	heads := make([]Head, len(j.kept))
-	for i := range j.kept {
-		heads[i] = j.kept[i].head
+	for i, k := range j.kept {
+		heads[i] = k.head
 	}
 	return heads
 }
@@ -312,7 +363,7 @@ func (j *Journal) Heads() []Head {
 func (j *Journal) Refusals() []Refused {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.refusals.list()
+	return j.lines.refusals()
 }
 
 // ErrNoDecision is returned where a decision is asked for that there is not, or is no more.
@@ -321,18 +372,25 @@ var ErrNoDecision = errors.New("there is no such decision")
 // WriteFile writes what is in memory in the form of a file: all of it, or with an id above 0
 // that decision alone. Nothing waits for the writer: what it writes was kept when it began.
 func (j *Journal) WriteFile(w io.Writer, id int64) error {
-	lines, refusals := j.held(id)
-	if id > 0 && len(lines) == 0 {
-		return fmt.Errorf("decision %d: %w", id, ErrNoDecision)
+	said, pieces, decisions, err := j.held(id)
+	if err != nil {
+		return err
 	}
-	if id <= 0 {
-		if err := writeLine(w, &line{Refusals: refusals}); err != nil {
+	if _, err := w.Write(said); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(pieces, piecesAtOnce) {
+		lines, err := pieceLines(chunk)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(lines); err != nil {
 			return err
 		}
 	}
-	for i := range lines {
-		k := &lines[i]
-		if _, err := w.Write(k.line); err != nil {
+	for i := range decisions {
+		k := &decisions[i]
+		if err := writeLine(w, k.line()); err != nil {
 			return err
 		}
 		if k.head.Again > 0 {
@@ -344,6 +402,9 @@ func (j *Journal) WriteFile(w io.Writer, id int64) error {
 	return nil
 }
 
+// piecesAtOnce is how many pieces are made into lines before the first of them is written.
+const piecesAtOnce = 1000
+
 func writeLine(w io.Writer, l *line) error {
 	b, err := l.bytes()
 	if err != nil {
@@ -353,17 +414,19 @@ func writeLine(w io.Writer, l *line) error {
 	return err
 }
 
-// held returns the decisions in memory, or with an id above 0 that one, and the refusals. The
-// lines are shared: nobody changes them.
-func (j *Journal) held(id int64) ([]kept, []Refused) {
+// held returns what is in memory: a line of statements, the pieces and the decisions; with an id above 0
+// that decision alone, with its pieces. They are shared: nobody changes them.
+func (j *Journal) held(id int64) (said []byte, pieces []*piece, decisions []kept, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if id <= 0 {
-		return slices.Clone(j.kept), j.refusals.list()
+	if id > 0 {
+		k := j.find(id)
+		if k == nil {
+			return nil, nil, nil, fmt.Errorf("decision %d: %w", id, ErrNoDecision)
+		}
+		pieces, err = j.piecesOf(k)
+		return nil, pieces, []kept{*k}, err
 	}
-	i := slices.IndexFunc(j.kept, func(k kept) bool { return k.head.ID == id })
-	if i < 0 {
-		return nil, nil
-	}
-	return []kept{j.kept[i]}, nil
+	said, err = timelineLine(j.lines.all())
+	return said, j.pieces.list(), j.all(), err
 }

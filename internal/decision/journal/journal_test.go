@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -62,7 +63,7 @@ func keep(t testing.TB, opts Options, decisions ...*record.Decision) (j *Journal
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for chunk := range slices.Chunk(decisions, queueMax) {
+	for chunk := range slices.Chunk(decisions, snapshotsMax) {
 		for _, d := range chunk {
 			j.Add(d)
 		}
@@ -170,16 +171,54 @@ func TestALoopNeverWaits(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreBounded(t *testing.T) {
+// TestManyThatWaitLoseTheirSnapshotsBeforeTheirPlans hands in more decisions at once than may wait with
+// their snapshots: of the others the plan is kept, which explains, and cannot be decided again.
+func TestManyThatWaitLoseTheirSnapshotsBeforeTheirPlans(t *testing.T) {
 	t.Parallel()
-	r := newRefusals(10)
+	var outcomes []string
+	j, err := Open(Options{
+		MemoryBytes: 1 << 20, Now: story.Now, Log: slog.New(slog.DiscardHandler),
+		Count: func(_ record.Loop, outcome string) { outcomes = append(outcomes, outcome) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range snapshotsMax + 1 {
+		j.Add(decide(t, i, fmt.Sprintf("pod w%d cpu=1\n", i)))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j.Run(ctx)
+	if want := append(slices.Repeat([]string{Written}, snapshotsMax), SnapshotDropped); !slices.Equal(outcomes, want) {
+		t.Errorf("outcomes %q, want %q", outcomes, want)
+	}
+	f, err := ReadFrom(bytes.NewReader(fileOf(t, j, 0)), "j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &f.Decisions[snapshotsMax]
+	d, err := last.Decision()
+	if !errors.Is(err, ErrNoSnapshot) || len(d.Plan.Assignments) != 1 || last.Nodes != 1 || last.Pending != 1 {
+		t.Errorf("the last is %+v with the plan %+v, error %v", last.Head, d.Plan, err)
+	}
+	if answers := j.Explain(Subject{Kind: KindPod, Name: fmt.Sprintf("w%d", snapshotsMax)}); len(answers) != 1 {
+		t.Errorf("its pod is explained by %+v", answers)
+	}
+}
+
+func TestTimelinesAreBounded(t *testing.T) {
+	t.Parallel()
+	lines := newTimelines(10)
 	for i := range 25 {
 		ref := cluster.PodRef{Namespace: "default", Name: fmt.Sprint(i), UID: fmt.Sprint(i)}
-		r.decided(&plan.Plan{Refusals: []plan.Refusal{{Pod: ref, Why: verdict.Of(verdict.NoPlace, "", "no")}}}, story.Now().Add(time.Duration(i)*time.Second))
+		at := story.Now().Add(time.Duration(i) * time.Second)
+		d := &record.Decision{Loop: record.Provisioning, Snapshot: &cluster.Snapshot{At: at}}
+		d.Plan.Refusals = []plan.Refusal{{Pod: ref, Why: verdict.Of(verdict.NoPlace, "", "no")}}
+		lines.decided(d, saying{loop: d.Loop, at: at, until: at, times: 1})
 	}
-	all := r.list()
-	if len(all) > 10 || all[len(all)-1].Name != "24" {
-		t.Errorf("%d refusals remembered, the newest %s", len(all), all[len(all)-1].Name)
+	all := lines.refusals()
+	if len(all) > 10 || all[len(all)-1].Name != "24" || lines.count != len(all) {
+		t.Errorf("%d refusals remembered, the newest %s; %d counted", len(all), all[len(all)-1].Name, lines.count)
 	}
 }
 
@@ -263,9 +302,9 @@ func TestATornLineIsSkippedAndReported(t *testing.T) {
 			t.Fatalf("cut at %d: %d decisions, notes %q", cut, len(f.Decisions), f.Notes)
 		}
 	}
-	damaged := strings.Replace(string(whole), `{"format":"dovetail-journal/1","decision":{"id":1,`, `{"format":"dovetail-journal/1","decision":{"id":"x",`, 1)
+	damaged := strings.Replace(string(whole), `{"format":"dovetail-journal/2","decision":{"id":1,`, `{"format":"dovetail-journal/2","decision":{"id":"x",`, 1)
 	f, err := ReadFrom(strings.NewReader(damaged), "j")
-	if err != nil || len(f.Decisions) != 1 || len(f.Notes) != 1 || !strings.HasPrefix(f.Notes[0], "j:2: ") {
+	if err != nil || len(f.Decisions) != 1 || len(f.Notes) != 1 || !strings.HasPrefix(f.Notes[0], "j:3: ") {
 		t.Errorf("damaged in the middle: %v, %+v", err, f)
 	}
 }
@@ -275,7 +314,7 @@ func TestWhatIsNoJournalIsSaid(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"a text":              {"hello\n", "j:1: invalid character"},
 		"a Kubernetes object": {`{"kind":"Pod"}`, "this is no journal of dovetail"},
-		"a later format":      {`{"format":"dovetail-journal/2"}`, `"dovetail-journal/2"`},
+		"a later format":      {`{"format":"dovetail-journal/3"}`, `"dovetail-journal/3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

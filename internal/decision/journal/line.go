@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
 	"strings"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
-// format is in every line, so that a line is known for what it is wherever it turns up.
-const format = "dovetail-journal/1"
+// format is in every line, so that a line is known for what it is wherever it turns up. What has the
+// older one is read, too: there a decision's body is the whole of it.
+const format, olderFormat = "dovetail-journal/2", "dovetail-journal/1"
 
 // Head is what is known of a decision without unpacking it.
 type Head struct {
@@ -51,6 +54,8 @@ type Head struct {
 	// Error says what went wrong when the plan was carried out, Bug what the core died of.
 	Error string `json:"error,omitempty"`
 	Bug   string `json:"bug,omitempty"`
+	// NoSnapshot: only the plan was kept.
+	NoSnapshot bool `json:"noSnapshot,omitempty"`
 	// Again is how often the same decision was made later, Until when the last time.
 	Again int64     `json:"again,omitempty"`
 	Until time.Time `json:"until,omitzero"`
@@ -63,13 +68,88 @@ type same struct {
 	Until time.Time `json:"until"`
 }
 
-// line is one line of a journal; one of Decision, Same and Refusals is there.
+// writtenPiece is a piece as a file has it, after those from which it is made.
+type writtenPiece struct {
+	Number int64  `json:"n"`
+	Base   int64  `json:"base,omitempty"`
+	Body   []byte `json:"body"`
+}
+
+// line is one line of a journal; one of Decision, Same, Pieces, Timeline and Refusals is there.
 type line struct {
-	Format   string    `json:"format"`
-	Decision *Head     `json:"decision,omitempty"`
-	Body     []byte    `json:"body,omitempty"` // a record, compressed
-	Same     *same     `json:"same,omitempty"`
+	Format   string         `json:"format"`
+	Decision *Head          `json:"decision,omitempty"`
+	Same     *same          `json:"same,omitempty"`
+	Pieces   []writtenPiece `json:"pieces,omitempty"`
+	// Timeline: the body has statements. Those of another line may be the same ones, said more often.
+	Timeline int `json:"timeline,omitempty"`
+	// Refusals are in files of the older format.
 	Refusals []Refused `json:"refusals,omitzero"`
+	// Body is compressed: a decision without its pieces, or statements.
+	Body []byte `json:"body,omitempty"`
+}
+
+// writtenStatement is a statement as a file has it.
+type writtenStatement struct {
+	identity
+	Facts    []string       `json:"facts,omitempty"`
+	Pool     string         `json:"pool,omitempty"`
+	Loop     record.Loop    `json:"loop"`
+	First    time.Time      `json:"first"`
+	Last     time.Time      `json:"last"`
+	Times    int64          `json:"times"`
+	Decision int64          `json:"decision,omitempty"`
+	What     string         `json:"what"`
+	Details  []string       `json:"details,omitempty"`
+	Reason   verdict.Reason `json:"reason,omitempty"`
+}
+
+// pieceLine is about how large a line of pieces is.
+const pieceLine = 256 << 10
+
+// pieceLines writes pieces, as many to a line as makes a line of some size.
+func pieceLines(list []*piece) (out []byte, err error) {
+	l, size := &line{}, 0
+	for i, p := range list {
+		w := writtenPiece{Number: p.number, Body: p.body}
+		if p.base != nil {
+			w.Base = p.base.number
+		}
+		l.Pieces, size = append(l.Pieces, w), size+len(p.body)
+		if size < pieceLine && i < len(list)-1 {
+			continue
+		}
+		b, err := l.bytes()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b...)
+		l, size = &line{}, 0
+	}
+	return out, nil
+}
+
+// timelineLine writes statements; none: no line.
+func timelineLine(list []*statement) ([]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	written := make([]writtenStatement, len(list))
+	for i, e := range list {
+		written[i] = writtenStatement{
+			identity: e.of.identity, Facts: e.of.facts, Pool: e.of.pool, Loop: e.loop, First: e.first, Last: e.last, Times: e.times,
+			Decision: e.decision, What: e.what, Details: e.lines(), Reason: e.why.Reason,
+		}
+	}
+	text, err := json.Marshal(written)
+	if err != nil {
+		return nil, fmt.Errorf("write statements: %w", err)
+	}
+	body, err := compress(text)
+	if err != nil {
+		return nil, err
+	}
+	return (&line{Timeline: len(list), Body: body}).bytes()
 }
 
 // bytes returns the line as it is written, its end included.
@@ -155,25 +235,30 @@ func expand(body []byte) ([]byte, error) {
 // essence say the same to whoever reads them. Times and amounts in the reasons for which nodes
 // stay change with every decision, and so do the ids of commands: they do not count. NodeClaims of
 // static pools do: they have no pods by which one launch differs from the next.
-func essence(d *record.Decision) []byte {
+func (t *timelines) essence(d *record.Decision) uint64 {
 	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption, Scaling: d.Scaling}
 	p := &said.Disruption
 	said.Plan.At, said.Plan.BoundHourly, p.At, p.FleetBoundHourly = time.Time{}, 0, time.Time{}, 0
 	said.Scaling.At = time.Time{}
-	p.Blocked = append(p.Blocked[:0:0], p.Blocked...)
-	for i := range p.Blocked {
-		p.Blocked[i].Detail = withoutDigits(p.Blocked[i].Detail)
-		p.Blocked[i].Causes = nil
-	}
+	p.Blocked = nil
 	p.Commands = append([]plan.Command(nil), p.Commands...)
 	for i := range p.Commands {
 		p.Commands[i].ID, p.Commands[i].NotBefore = "", time.Time{}
 	}
-	out := append(said.EncodePlan(), string(d.Loop)+d.Error+d.Bug...)
+	var h maphash.Hash
+	h.SetSeed(t.seed)
+	_, _ = h.Write(said.EncodePlan())
+	_, _ = h.WriteString(string(d.Loop) + d.Error + d.Bug)
 	if d.Loop == record.Static {
-		out = append(out, strings.Join(d.Claims, " ")...)
+		_, _ = h.WriteString(strings.Join(d.Claims, " "))
 	}
-	return out
+	for i := range d.Disruption.Blocked {
+		short := d.Disruption.Blocked[i]
+		_, _ = h.WriteString(short.Subject)
+		short.Subject, short.Causes = "", nil
+		hashVerdict(&h, &short)
+	}
+	return h.Sum64()
 }
 
 // idle reports whether a decision is to do nothing, and refuses nothing.
@@ -186,14 +271,4 @@ func idle(d *record.Decision) bool {
 	}
 	return d.Loop != record.Static && len(p.Assignments)+len(p.Launches)+len(p.Refusals)+len(q.Commands)+len(q.Undos)+len(q.Marks)+len(q.Unmarks)+len(q.Removals)+len(q.Reboots)+len(q.SoftTaints)+len(q.SoftTaintsOver) == 0 &&
 		d.Error == "" && d.Bug == ""
-}
-
-func withoutDigits(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			out = append(out, s[i])
-		}
-	}
-	return string(out)
 }

@@ -11,136 +11,84 @@ import (
 // podsNamed is how many pods of a node are named.
 const podsNamed = 5
 
-// nodes gathers what was decided about nodes of that name, or whose NodeClaim has it.
-func (x *explainer) nodes() {
-	if !x.about(KindNode, KindClaim) {
-		return
-	}
+// nodes says what was decided about nodes, by their names or their NodeClaims'.
+func (x *speaker) nodes() {
 	p := &x.decision.Plan
 	for i := range p.Launches {
-		if i >= len(x.decision.Claims) {
-			break
+		if i >= len(x.decision.Claims) || x.decision.Claims[i] == "" {
+			continue
 		}
-		if a := x.node(x.decision.Claims[i]); a != nil {
-			a.Pool = p.Launches[i].Pool
-			x.say(a, "launched for "+counted(p.Launches[i].Pods), someOf(p.Launches[i].Pods), x.price(&p.Launches[i]))
-		}
+		l := x.node(x.decision.Claims[i])
+		l.pool = p.Launches[i].Pool
+		x.say(l, "launched for "+counted(p.Launches[i].Pods), someOf(p.Launches[i].Pods), x.price(&p.Launches[i]))
 	}
 	planned := map[string][]cluster.PodRef{}
 	for i := range p.Assignments {
 		planned[p.Assignments[i].Node] = append(planned[p.Assignments[i].Node], p.Assignments[i].Pod)
 	}
 	for node, pods := range planned {
-		if a := x.node(node); a != nil {
-			x.say(a, "meant for "+counted(pods), someOf(pods))
-		}
+		x.say(x.node(node), "meant for "+counted(pods), someOf(pods))
 	}
 	x.removals()
 	x.scaled()
-	for i := range x.decision.Snapshot.Nodes {
-		n := &x.decision.Snapshot.Nodes[i]
-		if a := x.node(n.Name); a != nil {
-			a.Node, a.Claim, a.Pool, a.Facts = n.Name, n.Claim, n.Pool, facts(n)
-		}
-	}
 }
 
 // scaled looks at what brought a static pool to its number of nodes.
-func (x *explainer) scaled() {
+func (x *speaker) scaled() {
 	s := &x.decision.Scaling
 	for i := range s.Launches {
-		if i >= len(x.decision.Claims) {
-			break
+		if i >= len(x.decision.Claims) || x.decision.Claims[i] == "" {
+			continue
 		}
-		if a := x.node(x.decision.Claims[i]); a != nil {
-			a.Pool = s.Pool
-			x.say(a, "launched as one of "+x.replicas()+" of static pool "+s.Pool, cheapest(&s.Launches[i], ""))
-		}
+		l := x.node(x.decision.Claims[i])
+		l.pool = s.Pool
+		x.say(l, "launched as one of "+x.replicas()+" of static pool "+s.Pool, cheapest(&s.Launches[i], ""))
 	}
 	for _, r := range s.Removals {
-		if a := x.node(r.Node); a != nil {
-			x.say(a, "removed: static pool "+s.Pool+" has more nodes than "+x.replicas())
-		}
+		x.say(x.node(r.Node), "removed: static pool "+s.Pool+" has more nodes than "+x.replicas())
 	}
 }
 
-func (x *explainer) removals() {
+func (x *speaker) removals() {
 	p := &x.decision.Disruption
 	for _, list := range []struct {
 		word     string
 		removals []plan.Removal
 	}{{"disrupted taint set", p.Marks}, {"disrupted taint removed", p.Unmarks}, {"removed", p.Removals}} {
 		for _, r := range list.removals {
-			if a := x.node(r.Node); a != nil {
-				x.say(a, list.word+": "+r.Reason)
-			}
+			x.say(x.node(r.Node), list.word+": "+r.Reason)
 		}
 	}
 	for i := range p.Reboots {
-		if a := x.node(p.Reboots[i].Node); a != nil {
-			x.say(a, "rebooted in place: Unhealthy", "condition "+p.Reboots[i].Condition)
-		}
+		x.say(x.node(p.Reboots[i].Node), "rebooted in place: Unhealthy", "condition "+p.Reboots[i].Condition)
 	}
 	for i := range p.Commands {
 		for _, r := range p.Commands[i].Remove {
-			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("to be removed by command %d (%s)", i+1, r.Reason), worth(&p.Commands[i]))
-			}
+			x.say(x.node(r.Node), fmt.Sprintf("to be removed by command %d (%s)", i+1, r.Reason), worth(&p.Commands[i]))
 		}
-		if x.command != "" && p.Commands[i].ID == x.command {
-			x.say(x.node(x.subject.Name), fmt.Sprintf("launched by command %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
+		if id := p.Commands[i].ID; id != "" && len(p.Commands[i].Launch) > 0 {
+			launched, _ := x.of(identity{Kind: kindCommand, Name: id})
+			x.say(launched, fmt.Sprintf("launched by command %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
 		}
 	}
 	for i := range p.Undos {
 		u := &p.Undos[i]
 		for _, r := range u.Drop {
-			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("removed unused: its command was cancelled (%s)", u.Why.Reason), u.Why.String())
-			}
+			x.refuse(x.node(r.Node), "removed unused: its command was cancelled (%s)", &u.Why)
 		}
 		for _, r := range u.Open {
-			if a := x.node(r.Node); a != nil {
-				x.say(a, fmt.Sprintf("disrupted taint removed: its command was cancelled (%s)", u.Why.Reason), u.Why.String())
-			}
+			x.refuse(x.node(r.Node), "disrupted taint removed: its command was cancelled (%s)", &u.Why)
 		}
 	}
 	for i := range p.Blocked {
-		if a := x.node(p.Blocked[i].Subject); a != nil {
-			x.say(a, fmt.Sprintf("stays (%s)", p.Blocked[i].Reason), p.Blocked[i].About("").String())
-		}
+		x.refuse(x.node(p.Blocked[i].Subject), "stays (%s)", &p.Blocked[i])
 	}
 }
 
-// learnNames finds the other name of the node that is asked about, and the command that it
-// was launched for.
-func (x *explainer) learnNames() {
-	for i := range x.decision.Snapshot.Nodes {
-		n := &x.decision.Snapshot.Nodes[i]
-		if n.Name != x.subject.Name && n.Claim != x.subject.Name {
-			continue
-		}
-		x.command = n.Replaces
-		switch {
-		case n.Claim == "" || n.Claim == n.Name:
-		case n.Name == x.subject.Name:
-			x.alias = n.Claim
-		default:
-			x.alias = n.Name
-		}
-	}
-}
-
-// node returns the answer about a node; nil: nobody asked about it.
-func (x *explainer) node(name string) *Answer {
-	if name == "" || name != x.subject.Name && name != x.alias {
-		return nil
-	}
-	// There is one answer for both names; it is found under the one that is asked for.
-	kind := x.subject.Kind
-	if kind == "" {
-		kind = KindNode
-	}
-	return x.answer(kind, x.subject.Name, "")
+// node returns the timeline of a node.
+func (x *speaker) node(name string) *timeline {
+	l, _ := x.of(identity{Kind: KindNode, Name: name})
+	return l
 }
 
 func counted(pods []cluster.PodRef) string {

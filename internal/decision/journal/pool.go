@@ -12,24 +12,33 @@ import (
 // claimsNamed is how many NodeClaims of a pool are named.
 const claimsNamed = 5
 
-// pool gathers what was decided about the NodePool of that name. Who does not say that a pool is meant
-// does not ask for that: pools are called like much else.
-func (x *explainer) pool() {
-	if x.subject.Kind != KindPool {
-		return
-	}
+// pools says what was decided about NodePools.
+func (x *speaker) pools() {
 	if x.decision.Loop == record.Static {
-		if x.decision.Scaling.Pool == x.subject.Name {
-			x.scaling(x.answer(KindPool, x.subject.Name, ""))
-		}
+		x.scaling(x.pool(x.decision.Scaling.Pool))
 		return
 	}
+	p := &x.decision.Plan
+	done := map[string]bool{}
+	for i := range p.Launches {
+		if name := p.Launches[i].Pool; !done[name] {
+			done[name] = true
+			x.launched(name)
+		}
+	}
+	for i := range p.Idle {
+		x.refuse(x.pool(p.Idle[i].Subject), "nothing is launched from it (%s)", &p.Idle[i])
+	}
+}
+
+// launched says what is launched from a pool.
+func (x *speaker) launched(pool string) {
 	p := &x.decision.Plan
 	var claims []string
 	nodes, pods, chunks := 0, 0, 0
 	for i := range p.Launches {
 		l := &p.Launches[i]
-		if l.Pool != x.subject.Name {
+		if l.Pool != pool {
 			continue
 		}
 		if i < len(x.decision.Claims) && x.decision.Claims[i] != "" {
@@ -40,24 +49,23 @@ func (x *explainer) pool() {
 			chunks += c.Count
 		}
 	}
-	if nodes > 0 {
-		what := fmt.Sprintf("%s launched for %s", times(nodes, "node"), times(pods, "pod"))
-		if chunks > 0 {
-			what += fmt.Sprintf(" and %s of capacity buffers", times(chunks, "chunk"))
-		}
-		x.say(x.answer(KindPool, x.subject.Name, ""), what, named(claims))
+	what := fmt.Sprintf("%s launched for %s", times(nodes, "node"), times(pods, "pod"))
+	if chunks > 0 {
+		what += fmt.Sprintf(" and %s of capacity buffers", times(chunks, "chunk"))
 	}
-	for i := range p.Idle {
-		if p.Idle[i].Subject == x.subject.Name {
-			x.say(x.answer(KindPool, x.subject.Name, ""), fmt.Sprintf("nothing is launched from it (%s)", p.Idle[i].Reason), p.Idle[i].About("").String())
-		}
-	}
+	x.say(x.pool(pool), what, named(claims))
+}
+
+// pool returns the timeline of a NodePool.
+func (x *speaker) pool(name string) *timeline {
+	l, _ := x.of(identity{Kind: KindPool, Name: name})
+	return l
 }
 
 // scaling says what brings a static pool to its number of nodes.
-func (x *explainer) scaling(a *Answer) {
+func (x *speaker) scaling(a *timeline) {
 	s := &x.decision.Scaling
-	a.Facts = []string{fmt.Sprintf("%s, %s", x.replicas(), times(len(x.decision.Snapshot.Nodes), "node"))}
+	a.facts = []string{fmt.Sprintf("%s, %s", x.replicas(), times(len(x.decision.Snapshot.Nodes), "node"))}
 	if n := len(s.Launches); n > 0 {
 		made := slices.DeleteFunc(slices.Clone(x.decision.Claims), func(c string) bool { return c == "" })
 		price := cheapest(&s.Launches[0], "")
@@ -71,12 +79,12 @@ func (x *explainer) scaling(a *Answer) {
 		x.say(a, fmt.Sprintf("%s removed, more than its replicas", times(len(s.Removals), "node")), removed(s.Removals))
 	}
 	if !s.Blocked.IsYes() {
-		x.say(a, fmt.Sprintf("short of nodes (%s)", s.Blocked.Reason), s.Blocked.About("").String())
+		x.refuse(a, "short of nodes (%s)", &s.Blocked)
 	}
 }
 
 // replicas says how many nodes the static pool at hand is to have.
-func (x *explainer) replicas() string {
+func (x *speaker) replicas() string {
 	if pool, ok := x.decision.Snapshot.PoolByName(x.decision.Scaling.Pool); ok {
 		return times(pool.Replicas, "replica")
 	}

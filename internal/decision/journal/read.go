@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
@@ -17,17 +18,29 @@ import (
 type File struct {
 	// Decisions are in the order in which they were made.
 	Decisions []Entry
-	// Refusals are those of before the first decision, and of decisions that are no longer
-	// there.
-	Refusals []Refused
 	// Notes say what could not be read.
 	Notes []string
+
+	lines *timelines
+	// filled: lines has what it will ever have. oldRefusals are those of a file of the older format.
+	filled      bool
+	oldRefusals []Refused
+	pieces      map[int64]*piece
+	packer      packer
 }
 
 // Entry is one decision of a journal that was read.
 type Entry struct {
 	Head
 	body []byte
+	// file has the decision's pieces; nil: the body has all of it. pieces are those when it was read:
+	// a later file of a journal may give their numbers to others.
+	file   *File
+	pieces map[int64]*piece
+}
+
+func newFile() *File {
+	return &File{lines: newTimelines(statementsMax), pieces: map[int64]*piece{}, packer: newPacker()}
 }
 
 // Read reads a journal: one file, or a directory with those of a journal, or a single
@@ -46,43 +59,42 @@ func Read(path string) (*File, error) {
 			return nil, fmt.Errorf("read journal %s: there is no *%s in it", path, suffix)
 		}
 	}
-	f, index := &File{}, newRefusals(refusalsMax)
+	f := newFile()
 	for _, name := range names {
-		if err := f.readFile(name, index); err != nil {
+		if err := f.readFile(name); err != nil {
 			return nil, err
 		}
 	}
-	f.Refusals = index.list()
 	return f, nil
 }
 
 // ReadFrom reads a journal from a stream; name says in errors where it is from.
 func ReadFrom(r io.Reader, name string) (*File, error) {
-	f, index := &File{}, newRefusals(refusalsMax)
-	if err := f.read(r, name, index); err != nil {
+	f := newFile()
+	if err := f.read(r, name); err != nil {
 		return nil, err
 	}
-	f.Refusals = index.list()
 	return f, nil
 }
 
-func (f *File) readFile(name string, index *refusals) error {
+func (f *File) readFile(name string) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was read only
-	return f.read(file, name, index)
+	return f.read(file, name)
 }
 
-func (f *File) read(from io.Reader, name string, index *refusals) error {
+func (f *File) read(from io.Reader, name string) error {
+	f.pieces = map[int64]*piece{} // each file has its own
 	lines := bufio.NewReaderSize(from, 1<<20)
 	good, bad := 0, ""
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
 		if len(bytes.TrimSpace(text)) > 0 {
 			torn := errors.Is(err, io.EOF) && !json.Valid(text)
-			if why := f.add(text, index, n == 1); why == nil {
+			if why := f.add(text, n == 1); why == nil {
 				good++
 			} else if bad == "" {
 				bad = fmt.Sprintf("%s:%d: %v", name, n, why)
@@ -108,29 +120,85 @@ func (f *File) read(from io.Reader, name string, index *refusals) error {
 }
 
 // add takes one line in.
-func (f *File) add(text []byte, index *refusals, first bool) error {
+func (f *File) add(text []byte, first bool) error {
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
 	}
+	isOlder := l.Format == olderFormat
 	switch {
-	case l.Format != format && first:
+	case !isOlder && l.Format != format && first:
 		return f.addRecord(text, l.Format)
-	case l.Format != format:
-		return fmt.Errorf("the format is %q; this program reads %q", l.Format, format)
+	case !isOlder && l.Format != format:
+		return fmt.Errorf("the format is %q; this program reads %q and %q", l.Format, format, olderFormat)
 	case l.Decision != nil:
 		l.Decision.Again = max(l.Decision.Again, 0)
-		f.Decisions = append(f.Decisions, Entry{*l.Decision, l.Body})
+		e := Entry{Head: *l.Decision, body: l.Body}
+		if !isOlder {
+			e.file, e.pieces = f, f.pieces
+		}
+		f.Decisions = append(f.Decisions, e)
 	case l.Same != nil:
-		for i := len(f.Decisions) - 1; i >= 0; i-- {
-			if e := &f.Decisions[i]; e.ID == l.Same.ID {
-				e.Again, e.Until = e.Again+min(max(l.Same.Again, 0), math.MaxInt64-e.Again), l.Same.Until
-				break
+		f.again(l.Same)
+	case l.Timeline > 0:
+		return f.addStatements(l.Body)
+	case len(l.Pieces) > 0:
+		return f.addPieces(l.Pieces)
+	default:
+		f.oldRefusals = append(f.oldRefusals, l.Refusals...)
+	}
+	return nil
+}
+
+func (f *File) again(s *same) {
+	for i := len(f.Decisions) - 1; i >= 0; i-- {
+		if e := &f.Decisions[i]; e.ID == s.ID {
+			e.Again, e.Until = e.Again+min(max(s.Again, 0), math.MaxInt64-e.Again), s.Until
+			return
+		}
+	}
+}
+
+func (f *File) addPieces(list []writtenPiece) error {
+	for _, w := range list {
+		p := &piece{number: w.Number, body: w.Body}
+		if w.Base != 0 {
+			if p.base = f.pieces[w.Base]; p.base == nil {
+				return fmt.Errorf("piece %d is made from piece %d, which is not there", w.Number, w.Base)
+			}
+			if p.depth() > basesMax {
+				return fmt.Errorf("piece %d is made from more than %d others", w.Number, basesMax)
 			}
 		}
-	default:
-		index.merge(l.Refusals)
+		f.pieces[w.Number] = p
 	}
+	return nil
+}
+
+// addStatements takes statements in. One that is there already has perhaps been said again.
+func (f *File) addStatements(body []byte) error {
+	text, err := expand(body)
+	if err != nil {
+		return fmt.Errorf("unpack statements: %w", err)
+	}
+	var list []writtenStatement
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	for i := range list {
+		w := &list[i]
+		l, _ := f.lines.of(w.identity)
+		l.facts, l.pool = w.Facts, w.Pool
+		at := slices.IndexFunc(l.statements, func(e *statement) bool { return e.loop == w.Loop && e.what == w.What && e.first.Equal(w.First) })
+		if at < 0 {
+			at = len(l.statements)
+			l.statements = append(l.statements, &statement{of: l, loop: w.Loop, first: w.First, what: w.What})
+			f.lines.count++
+		}
+		e := l.statements[at]
+		e.last, e.times, e.decision, e.details, e.why.Reason = w.Last, max(w.Times, 1), w.Decision, w.Details, w.Reason
+	}
+	f.lines.prune()
 	return nil
 }
 
@@ -147,34 +215,51 @@ func (f *File) addRecord(text []byte, is string) error {
 	if err != nil {
 		return err
 	}
-	f.Decisions = append(f.Decisions, Entry{headOf(d, 1, ""), body})
+	f.Decisions = append(f.Decisions, Entry{Head: headOf(d, 1, ""), body: body})
 	return nil
 }
 
-// Decision unpacks the decision.
+// ErrNoSnapshot is returned where only the plan of a decision is there.
+var ErrNoSnapshot = errors.New("its snapshot is no longer there, so it can be read but not made again")
+
+// Decision unpacks the decision. With ErrNoSnapshot it returns what there is of it.
 func (e *Entry) Decision() (*record.Decision, error) {
 	text, err := expand(e.body)
 	if err != nil {
 		return nil, fmt.Errorf("unpack decision %d: %w", e.ID, err)
 	}
-	d, err := record.Decode(text)
+	if e.file == nil {
+		d, err := record.Decode(text)
+		if err != nil {
+			return nil, fmt.Errorf("decision %d: %w", e.ID, err)
+		}
+		return d, nil
+	}
+	if e.NoSnapshot {
+		return e.withoutSnapshot(text)
+	}
+	d, err := record.Read(text, func(number int64) ([]byte, error) {
+		p := e.pieces[number]
+		if p == nil {
+			return nil, ErrNoSnapshot
+		}
+		return e.file.packer.textOf(p)
+	})
+	if errors.Is(err, ErrNoSnapshot) {
+		return e.withoutSnapshot(text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("decision %d: %w", e.ID, err)
 	}
 	return d, nil
 }
 
-// mentions reports, without reading the decision, whether it may be about a name.
-func (e *Entry) mentions(name string) (bool, error) {
-	text, err := expand(e.body)
+func (e *Entry) withoutSnapshot(text []byte) (*record.Decision, error) {
+	d, err := record.ReadPlan(text)
 	if err != nil {
-		return false, fmt.Errorf("unpack decision %d: %w", e.ID, err)
+		return nil, fmt.Errorf("decision %d: %w", e.ID, err)
 	}
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		return false, err
-	}
-	return bytes.Contains(text, quoted), nil
+	return d, fmt.Errorf("decision %d: %w", e.ID, ErrNoSnapshot)
 }
 
 // Find returns the decision with an id.

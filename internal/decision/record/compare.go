@@ -16,6 +16,9 @@ func Lines(d *Decision) []string {
 	sayPlan(say, &d.Plan)
 	sayDisruption(say, &d.Disruption)
 	sayScaling(say, &d.Scaling)
+	if d.Stays.Count > 0 {
+		say("%d nodes stay, for reasons with the sum %s", d.Stays.Count, d.Stays.Sum)
+	}
 	for _, v := range d.Plan.Idle {
 		say("pool %s: %s", v.Subject, v)
 	}
@@ -119,6 +122,9 @@ func sayCommand(say func(string, ...any), i int, s *plan.Command) {
 func Differences(a, b *Decision) []string {
 	if SamePlan(a, b) {
 		return nil
+	}
+	if a.Stays != (Stays{}) || b.Stays != (Stays{}) {
+		a, b = a.withoutStays(), b.withoutStays()
 	}
 	x, y := Lines(a), Lines(b)
 	var out []string

@@ -23,6 +23,8 @@ type decoder struct {
 	tables []rows
 	depth  int
 	older  older
+	// pieces reads what has a piece of its own; nil: nothing has.
+	pieces *reader
 }
 
 // rows are the values of one table.
@@ -100,6 +102,11 @@ func (d *decoder) table(name string) error {
 
 // read reads the next value into v; of what is shared, the index.
 func (d *decoder) read(v reflect.Value) error {
+	if d.pieces != nil {
+		if ok, err := d.pieces.own(d, v); ok {
+			return err
+		}
+	}
 	for i := range d.tables {
 		if d.tables[i].kind == v.Type() {
 			return d.find(&d.tables[i], v)

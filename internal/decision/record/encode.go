@@ -39,6 +39,22 @@ type encoder struct {
 	text   []byte
 	tables []table
 	forms  map[reflect.Type]form
+	// own returns the form of what stands in a piece of its own; nil: of nothing.
+	own func(t reflect.Type, whole form) form
+	// lines: what is at most linesDepth deep has a line of its own, so that two texts can be compared by lines.
+	lines bool
+	depth int
+}
+
+// linesDepth is how deep values have lines of their own: the fields of a node, and its pods.
+const linesDepth = 2
+
+// next separates two values.
+func (e *encoder) next() {
+	e.text = append(e.text, ',')
+	if e.lines && e.depth <= linesDepth {
+		e.text = append(e.text, '\n')
+	}
 }
 
 // form writes a value of one Go type.
@@ -82,6 +98,11 @@ func (e *encoder) formOf(t reflect.Type) form {
 	for i := range e.tables {
 		if e.tables[i].kind == t {
 			f = e.sharedForm(i, f)
+		}
+	}
+	if e.own != nil {
+		if own := e.own(t, f); own != nil {
+			f = own
 		}
 	}
 	e.forms[t] = f
@@ -160,12 +181,14 @@ func (e *encoder) sliceForm(t reflect.Type) form {
 			return
 		}
 		e.text = append(e.text, '[')
+		e.depth++
 		for i := range v.Len() {
 			if i > 0 {
-				e.text = append(e.text, ',')
+				e.next()
 			}
 			of(e, v.Index(i))
 		}
+		e.depth--
 		e.text = append(e.text, ']')
 	}
 }
@@ -183,14 +206,16 @@ func (e *encoder) mapForm(t reflect.Type) form {
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		e.text = append(e.text, '{')
+		e.depth++
 		for i, k := range keys {
 			if i > 0 {
-				e.text = append(e.text, ',')
+				e.next()
 			}
 			e.string(k.String())
 			e.text = append(e.text, ':')
 			of(e, v.MapIndex(k))
 		}
+		e.depth--
 		e.text = append(e.text, '}')
 	}
 }
@@ -212,6 +237,7 @@ func (e *encoder) structForm(t reflect.Type) form {
 	}
 	return func(e *encoder, v reflect.Value) {
 		e.text = append(e.text, '{')
+		e.depth++
 		first := true
 		for i := range fields {
 			f := v.Field(fields[i].index)
@@ -219,12 +245,13 @@ func (e *encoder) structForm(t reflect.Type) form {
 				continue
 			}
 			if !first {
-				e.text = append(e.text, ',')
+				e.next()
 			}
 			first = false
 			e.text = append(e.text, fields[i].name...)
 			fields[i].form(e, f)
 		}
+		e.depth--
 		e.text = append(e.text, '}')
 	}
 }

@@ -7,8 +7,12 @@
 // in a table, and is referred to by its index. New fields of the core are written without
 // a line here; a record with fields that the reader does not know is refused.
 //
-// It may import the core. Read record.go first, then encode.go; decode.go is its mirror image,
-// older.go reads what older versions wrote, compare.go says in words where two plans differ.
+// A journal has many decisions about much the same cluster. A Writer writes their snapshots in pieces
+// (a node with its pods, a NodePool, pod constraints), each of which is kept once.
+//
+// It may import the core. Read record.go first, then encode.go; decode.go is its mirror image.
+// pieces.go writes in pieces and reader.go reads that. older.go reads what older versions wrote,
+// compare.go says in words where two plans differ.
 package record
 
 import (
@@ -55,6 +59,8 @@ type Decision struct {
 	Plan       plan.Plan
 	Disruption plan.Disruption
 	Scaling    plan.Scaling
+	// Stays stands for Disruption.Blocked where that was left out.
+	Stays Stays
 	// Claims are the names of the NodeClaims that the launches of the plan or the scaling became, in
 	// their order; empty where none was made. Those of steps are not among them.
 	Claims []string
@@ -132,5 +138,14 @@ func (d *Decision) Redo() (again *Decision) {
 	return again
 }
 
-// SamePlan reports whether two decisions have the same plan, byte for byte in its written form.
-func SamePlan(a, b *Decision) bool { return bytes.Equal(a.EncodePlan(), b.EncodePlan()) }
+// SamePlan reports whether two decisions have the same plan, byte for byte in its written form. Where
+// one has only the sum of the reasons for which nodes stay, the sums are compared.
+func SamePlan(a, b *Decision) bool {
+	if a.Stays != (Stays{}) || b.Stays != (Stays{}) {
+		a, b = a.withoutStays(), b.withoutStays()
+		if a.Stays != b.Stays {
+			return false
+		}
+	}
+	return bytes.Equal(a.EncodePlan(), b.EncodePlan())
+}

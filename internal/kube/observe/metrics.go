@@ -161,7 +161,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		NominationOutcomes: f.counter(own, "", "pods_landed_total",
 			"Pods planned for a node, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
-			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, dropped, failed.", "loop", "outcome"),
+			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, snapshot_dropped, dropped, failed.", "loop", "outcome"),
 		DecisionsGivenUp: f.counter(own, "", "decisions_given_up_total",
 			"Decisions that were abandoned and repeated without some of the pods, by loop and cause: effort, bug.", "loop", "cause"),
 		DecisionsSlow: f.counter(own, "", "decisions_slow_total", "Decisions that took over ten seconds, by loop.", "loop"),

@@ -1,0 +1,323 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const (
+	// pieceOverhead is about what a piece takes in memory besides its bytes and references.
+	pieceOverhead = 160
+	// pieceMax bounds the text of one piece.
+	pieceMax = 64 << 20
+	// basesMax is how many pieces a text may be made from, one after the other.
+	basesMax = 2
+	// A difference is kept in the place of a text if it has at most so much of it.
+	differenceMax = 0.6
+	// shortMax is up to which length a text is short.
+	shortMax = 2 << 10
+	// textsMax bounds how much text of pieces is remembered while differences are made.
+	textsMax = 1 << 20
+)
+
+// piece is a text that decisions share, compressed, perhaps as a difference from another one.
+type piece struct {
+	number int64
+	base   *piece // nil: none
+	body   []byte
+	refs   []*piece
+	// used is the newest round whose decision needs it.
+	used int64
+	// file is the newest file on disk that has it.
+	file int64
+	sum  sum
+}
+
+type sum [16]byte
+
+func (p *piece) size() int64 { return int64(len(p.body)) + 8*int64(len(p.refs)) + pieceOverhead }
+
+func (p *piece) depth() int {
+	if p.base == nil {
+		return 0
+	}
+	return 1 + p.base.depth()
+}
+
+// use says that a round needs the piece, and what it refers to.
+func (p *piece) use(round int64) {
+	if p.used == round {
+		return
+	}
+	p.used = round
+	if p.base != nil {
+		p.base.use(round)
+	}
+	for _, r := range p.refs {
+		r.use(round)
+	}
+}
+
+// pieces are those of the decisions that are kept. It is a record.Pieces.
+type pieces struct {
+	all   map[int64]*piece
+	bySum map[sum]*piece
+	// roots are, by name and by kind of name, the texts from which differences are made.
+	roots map[string]*piece
+	last  int64
+	bytes int64
+	round int64
+	// fresh are those of this round.
+	fresh []*piece
+	packer
+}
+
+func newPieces() *pieces {
+	return &pieces{all: map[int64]*piece{}, bySum: map[sum]*piece{}, roots: map[string]*piece{}, packer: newPacker()}
+}
+
+// begin begins a round: what one decision needs.
+func (s *pieces) begin() {
+	s.round++
+	s.fresh = s.fresh[:0]
+}
+
+// Use implements record.Pieces.
+func (s *pieces) Use(number int64) bool {
+	p := s.all[number]
+	if p != nil {
+		p.use(s.round)
+	}
+	return p != nil
+}
+
+// Put implements record.Pieces.
+func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
+	hash := sha256.Sum256(text)
+	key := sum(hash[:16])
+	if p := s.bySum[key]; p != nil {
+		p.use(s.round)
+		return p.number
+	}
+	s.last++
+	p := &piece{number: s.last, sum: key}
+	kind, _, _ := strings.Cut(name, "/")
+	changes := text
+	for _, root := range []string{name, kind} {
+		base := s.roots[root]
+		if base == nil || s.all[base.number] != base {
+			continue
+		}
+		from, err := s.textOf(base)
+		if err != nil {
+			continue
+		}
+		if d := difference(from, text); float64(len(d)) < differenceMax*float64(len(text)) || root != name && len(d) < len(text) {
+			p.base, changes = base, d
+			break
+		}
+	}
+	if p.base == nil {
+		changes = difference(nil, text)
+	}
+	for _, r := range refs { // those of the base are used with it
+		if to := s.all[r]; to != nil && (p.base == nil || !slices.Contains(p.base.refs, to)) {
+			p.refs = append(p.refs, to)
+		}
+	}
+	p.body = s.pack(changes)
+	if p.base == nil || p.base != s.roots[name] {
+		s.setRoot(name, kind, p)
+	}
+	s.all[p.number], s.bySum[key] = p, p
+	s.bytes += p.size()
+	s.fresh = append(s.fresh, p)
+	p.use(s.round)
+	return p.number
+}
+
+// setRoot lets later texts of the name be kept as differences from the piece.
+func (s *pieces) setRoot(name, kind string, p *piece) {
+	if p.depth() < basesMax {
+		s.roots[name] = p
+	}
+	if old := s.roots[kind]; p.base == nil && (old == nil || s.all[old.number] != old) {
+		s.roots[kind] = p
+	}
+}
+
+// drop drops the pieces that no round since the given one needs.
+func (s *pieces) drop(since int64) {
+	for number, p := range s.all {
+		if p.used < since {
+			s.bytes -= p.size()
+			delete(s.all, number)
+			delete(s.bySum, p.sum)
+		}
+	}
+	for name, p := range s.roots {
+		if p.used < since {
+			delete(s.roots, name)
+		}
+	}
+}
+
+// list returns the pieces, those that others are made from before them.
+func (s *pieces) list() []*piece { return sorted(s.all) }
+
+func sorted(some map[int64]*piece) []*piece {
+	all := make([]*piece, 0, len(some))
+	for _, p := range some {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *piece) int { return cmp.Compare(a.number, b.number) })
+	return all
+}
+
+// packer compresses texts and makes texts of pieces.
+type packer struct {
+	out bytes.Buffer
+	// fast is for short texts: to begin another text takes thorough long.
+	fast, thorough *flate.Writer
+	reader         io.ReadCloser
+	texts          map[*piece][]byte
+	held           int
+}
+
+func newPacker() packer {
+	return packer{reader: flate.NewReader(bytes.NewReader(nil)), texts: map[*piece][]byte{}}
+}
+
+func (k *packer) pack(text []byte) []byte {
+	w, level := &k.fast, flate.BestSpeed
+	if len(text) > shortMax {
+		w, level = &k.thorough, flate.DefaultCompression
+	}
+	k.out.Reset()
+	if *w == nil {
+		var err error
+		if *w, err = flate.NewWriter(nil, level); err != nil {
+			panic(err) // the levels are constants
+		}
+	}
+	(*w).Reset(&k.out)
+	_, _ = (*w).Write(text) // into memory
+	_ = (*w).Close()
+	return bytes.Clone(k.out.Bytes())
+}
+
+func (k *packer) unpack(body []byte) ([]byte, error) {
+	if err := k.reader.(flate.Resetter).Reset(bytes.NewReader(body), nil); err != nil { //nolint:forcetypeassert // it says so
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(k.reader, pieceMax+1))
+	if err == nil && len(text) > pieceMax {
+		err = fmt.Errorf("it has more than %d bytes", pieceMax)
+	}
+	return text, err
+}
+
+// textOf returns the text of a piece.
+func (k *packer) textOf(p *piece) ([]byte, error) {
+	if text, ok := k.texts[p]; ok {
+		return text, nil
+	}
+	var from []byte
+	if p.base != nil {
+		if p.depth() > basesMax {
+			return nil, fmt.Errorf("piece %d is made from more than %d others", p.number, basesMax)
+		}
+		var err error
+		if from, err = k.textOf(p.base); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := k.unpack(p.body)
+	if err != nil {
+		return nil, fmt.Errorf("unpack piece %d: %w", p.number, err)
+	}
+	text, err := applied(from, changes)
+	if err != nil {
+		return nil, fmt.Errorf("piece %d: %w", p.number, err)
+	}
+	if k.held += len(text); k.held > textsMax {
+		clear(k.texts)
+		k.held = len(text)
+	}
+	k.texts[p] = text
+	return text, nil
+}
+
+// copied begins a run of lines that are taken from the other text: its first line and their number
+// follow. No line begins so.
+const copied = 1
+
+// difference returns how a text is made from another, line by line.
+func difference(from, text []byte) []byte {
+	var out []byte
+	at := map[string]int{}
+	old := bytes.SplitAfter(from, []byte{'\n'})
+	for i, line := range old {
+		at[string(line)] = i
+	}
+	lines := bytes.SplitAfter(text, []byte{'\n'})
+	for i := 0; i < len(lines); {
+		first, ok := at[string(lines[i])]
+		if !ok || len(from) == 0 {
+			out = append(out, lines[i]...)
+			i++
+			continue
+		}
+		n := 1
+		for i+n < len(lines) && first+n < len(old) && bytes.Equal(lines[i+n], old[first+n]) {
+			n++
+		}
+		out = append(out, copied)
+		out = binary.AppendUvarint(out, uint64(first)) //nolint:gosec // an index
+		out = binary.AppendUvarint(out, uint64(n))     //nolint:gosec // a count
+		i += n
+	}
+	return out
+}
+
+var errDifference = errors.New("it is made from lines that are not there")
+
+// applied makes the text of which difference returned the changes.
+func applied(from, changes []byte) ([]byte, error) {
+	old := bytes.SplitAfter(from, []byte{'\n'})
+	var text []byte
+	for len(changes) > 0 {
+		if changes[0] != copied {
+			end := bytes.IndexByte(changes, '\n') + 1
+			if end == 0 {
+				end = len(changes)
+			}
+			text, changes = append(text, changes[:end]...), changes[end:]
+			continue
+		}
+		first, n := binary.Uvarint(changes[1:])
+		if n <= 0 {
+			return nil, errDifference
+		}
+		count, m := binary.Uvarint(changes[1+n:])
+		if m <= 0 || first > uint64(len(old)) || count > uint64(len(old))-first {
+			return nil, errDifference
+		}
+		for _, line := range old[first : first+count] {
+			text = append(text, line...)
+		}
+		if len(text) > pieceMax {
+			return nil, fmt.Errorf("it has more than %d bytes", pieceMax)
+		}
+		changes = changes[1+n+m:]
+	}
+	return text, nil
+}
