@@ -255,7 +255,7 @@ func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
 	}
 	if patient, ok := p.Cloud.(cloud.Patient); ok {
-		claims.Patience = patient.Patience
+		claims.Patience, claims.Available = patient.Patience, p.mirror.Available
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})

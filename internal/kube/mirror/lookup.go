@@ -96,6 +96,13 @@ func (s *Store) TypesOf(class cloud.ClassRef) ([]*catalog.Type, error) {
 	return s.pools.shortages.Types(known.types, s.opts.Now()), known.err
 }
 
+// Available returns types of the provider without the offerings that are known to be unavailable.
+func (s *Store) Available(types []*catalog.Type) []*catalog.Type {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.shortages.Types(types, s.opts.Now())
+}
+
 // SetTypes records what the provider offers for a class, or why that is not known. Types that
 // were known before stay in force if err is set.
 func (s *Store) SetTypes(class cloud.ClassRef, types []*catalog.Type, err error) {

@@ -18,6 +18,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
@@ -71,6 +72,7 @@ type World struct {
 	buffers   *buffers
 	gangs     *gangs
 	reboots   *reboots
+	late      *lateLaunches
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -95,6 +97,10 @@ type Result struct {
 	NodeHours float64
 	// Stats is how often what happened, Work how often each loop and each controller looked.
 	Stats, Work map[string]int
+	// Hourly is what ran cost at the end, LateWaits how long the product took to launch again after each launch that
+	// failed late.
+	Hourly    float64
+	LateWaits []time.Duration
 	// Violation says what must not happen and did; empty: nothing.
 	Violation string
 }
@@ -133,6 +139,13 @@ type instance struct {
 	// when it is. orphanSince is since when nothing in the API server accounts for it.
 	silentSince, frozen, orphanSince time.Time
 	ordered                          cloud.LaunchRequest
+	// final is the provider ID of an instance that has a provisional one. isStuck: it never gets it. failedAt is when its
+	// launch failed, ignoredSince since when the product does nothing about that.
+	final   string
+	isStuck bool
+	// isDoomed: it was accepted though it was not in stock, and its launch fails.
+	isDoomed               bool
+	failedAt, ignoredSince time.Time
 	// boots: it is being rebooted. booted is how often it was, bootedAt when the last time. A reboot mends what
 	// it has if mends.
 	boots    bool
@@ -319,7 +332,9 @@ type process struct {
 	client    *cluster.Client
 	parts     *operator.Parts
 	warm      []interface{ Warmup(context.Context) error }
-	loops     []*looper
+	// interruption acts on notices.
+	interruption *interruption.Loop
+	loops        []*looper
 	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
 	running, dead bool
 	// stopped is until when it stands still.
