@@ -43,7 +43,7 @@ OUTSIDE := -count=1
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... && go -C tools/docs test $(OUTSIDE) -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... && go -C tools/docs test $(OUTSIDE) -json ./... && go -C tools/protocol test $(OUTSIDE) -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
@@ -79,6 +79,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	cd tools/image && go vet ./...
 	cd tools/prometheus && go vet ./...
 	cd tools/docs && go vet ./...
+	cd tools/protocol && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
 .PHONY: fmt
@@ -86,12 +87,13 @@ fmt: ## format the Go files
 	$(TOOL) golangci-lint fmt
 
 .PHONY: generate
-generate: ## write the deep copies and CRDs that follow from the markers in api/, and what of the charts follows from other files
+generate: ## write the deep copies, CRDs and gRPC code that follow from api/, and what of the charts follows from other files
 	@tools/progress.sh "building controller-gen" $(TOOL) controller-gen --version
 	$(TOOL) controller-gen object paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	go -C tools run ./crdtweak ../config/crd
 	go -C tools run ./chartgen ..
+	go -C tools/protocol run . ../../api/provider/v1/provider.proto
 
 .PHONY: dashboards
 dashboards: ## write the chart's Grafana dashboards (tools/prometheus)

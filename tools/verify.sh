@@ -16,7 +16,7 @@ before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 copy() {
 	{
-		find api config/crd deploy/charts -name 'zz_generated*.go' -o -name '*.yaml' -o -name '*.json'
+		find api config/crd deploy/charts -name 'zz_generated*.go' -o -name '*.pb.go' -o -name '*.yaml' -o -name '*.json'
 		echo docs/reference/chart.md
 	} | sort | tar -cf - -T - | tar -xf - -C "$1"
 }
@@ -29,7 +29,7 @@ if ! diff -ru --exclude=after "$before" "$after" >&2; then
 	complain "generated files were out of date; make generate has rewritten them: look at them and commit"
 fi
 
-for module in . devcluster tools tools/helm tools/image tools/prometheus tools/docs bench; do
+for module in . devcluster tools tools/helm tools/image tools/prometheus tools/docs tools/protocol bench; do
 	if ! GOTOOLCHAIN=auto go -C "$module" mod tidy -diff; then
 		complain "$module/go.mod is out of date: run go mod tidy there"
 	fi

@@ -29,8 +29,8 @@ var floors = [][]string{
 	{"internal/core/deletioncost"},
 	{"internal/convert", "internal/kube/condition", "internal/controller/loop", "internal/decision/record"},
 	{"internal/kube/translate", "internal/kube/devices", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},
-	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/sim/awssim"},
-	{"internal/kube/apply", "internal/kube/observe", "internal/decision/simulate"},
+	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/cloud/remote", "internal/sim/awssim"},
+	{"internal/kube/apply", "internal/kube/observe", "internal/decision/simulate", "internal/cloud/cloudtest"},
 	{"internal/controller"},
 	{"internal/operator"},
 	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/nodegroups"},
@@ -39,7 +39,7 @@ var floors = [][]string{
 	// Tests only; what they hold ships in no binary.
 	{"internal/testkit"},
 	{"internal/sim/cluster"},
-	{"internal/sim/world", "internal/cloud/cloudtest"},
+	{"internal/sim/world"},
 	{"internal/archtest", "test"},
 }
 
@@ -146,6 +146,22 @@ func TestOnlyTheProviderTalksToItsCloud(t *testing.T) {
 	}
 }
 
+// TestOnlyTheRemoteProviderSpeaksGRPC keeps the wire of providers in other processes in its room.
+func TestOnlyTheRemoteProviderSpeaksGRPC(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		rel := strings.TrimPrefix(p.ImportPath, module)
+		if rel == "api/provider/v1" || strings.HasPrefix(rel+"/", "internal/cloud/remote/") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "google.golang.org/grpc") {
+				t.Errorf("%s imports %s: only internal/cloud/remote speaks gRPC", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
 // TestTypesHoldNoBehaviour keeps api/ importable by anybody: wire types need
 // nothing but the types they are made of.
 func TestTypesHoldNoBehaviour(t *testing.T) {
@@ -156,6 +172,9 @@ func TestTypesHoldNoBehaviour(t *testing.T) {
 		}
 		for _, imp := range p.Imports {
 			first, _, _ := strings.Cut(imp, "/")
+			if p.ImportPath == module+"api/provider/v1" && strings.HasPrefix(imp, "google.golang.org/") {
+				continue // it is made for gRPC
+			}
 			if strings.Contains(first, ".") && !strings.HasPrefix(imp, "k8s.io/api/") && !strings.HasPrefix(imp, "k8s.io/apimachinery/") {
 				t.Errorf("%s imports %s: wire types need only k8s.io/api and k8s.io/apimachinery", p.ImportPath, imp)
 			}

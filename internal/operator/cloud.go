@@ -23,17 +23,24 @@ import (
 // newProvider returns the cloud of --cloud-provider.
 func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
 	s := &opts.Settings
-	if s.CloudProvider == providerAWS {
+	switch s.CloudProvider {
+	case providerAWS:
 		return newAWS(ctx, mgr, opts, m)
+	case providerRemote:
+		return opts.link.provider(mgr.GetAPIReader(), opts.fence.Check), nil
 	}
 	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: opts.Log, Reader: mgr.GetAPIReader()})
 }
 
 // detachedProvider returns the same cloud without anything to talk to: enough to check the
-// settings, and to ask what never changes.
-func detachedProvider(s *Settings) (cloud.Provider, error) {
-	if s.CloudProvider != providerAWS {
+// settings, and to ask what never changes. A provider that is remote must have described itself before.
+func detachedProvider(with *Options) (cloud.Provider, error) {
+	s := &with.Settings
+	switch s.CloudProvider {
+	case providerKWOK:
 		return kwok.New(nil, kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now})
+	case providerRemote:
+		return with.link.provider(nil, nil), nil
 	}
 	opts, err := awsOptions(s)
 	if err != nil {
@@ -164,8 +171,8 @@ func serverVersion(config *rest.Config) (string, error) {
 	return v.Major + "." + strings.TrimSuffix(v.Minor, "+"), nil
 }
 
-func providerKinds(s *Settings) []schema.GroupVersionKind {
-	p, err := detachedProvider(s)
+func providerKinds(opts *Options) []schema.GroupVersionKind {
+	p, err := detachedProvider(opts)
 	if err != nil {
 		return nil
 	}

@@ -31,6 +31,8 @@ func (s *Settings) inert() []string {
 		{own["DRANVIDIAGPU"] && s.IgnoreDRARequests, "--aws-feature-gates: DRANVIDIAGPU=true has no effect: ignore-dra-requests is true"},
 		{own["DRAEFA"] && s.IgnoreDRARequests, "--aws-feature-gates: DRAEFA=true has no effect: ignore-dra-requests is true"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
+		{s.CloudProvider != providerRemote && s.RemoteSettings != (RemoteSettings{}), "the flags --provider-… have no effect without --cloud-provider=remote"},
+		{s.CloudProvider == providerRemote && s.InterruptionQueue != "", "--interruption-queue has no effect with --cloud-provider=remote: the provider sends the notices"},
 	} {
 		if c.asks {
 			lines = append(lines, c.line)

@@ -349,5 +349,8 @@ func (p *Parts) Ready() error {
 	if !p.synced() {
 		return errors.New("caches not synced")
 	}
+	if r, ok := p.Cloud.(interface{ Ready() error }); ok {
+		return r.Ready()
+	}
 	return nil
 }

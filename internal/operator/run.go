@@ -23,6 +23,7 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/remote"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
@@ -48,6 +49,8 @@ type Options struct {
 	// AWS is the account to work in; nil: the one that the environment reports.
 	AWS *aws.Account
 
+	// link is the connection to a provider that is remote; nil: the provider is in this process.
+	link *link
 	// identity names the process to others that want the lease.
 	identity string
 	// journal keeps the decisions of all terms; nil: nobody does.
@@ -92,16 +95,12 @@ func run(ctx context.Context, opts Options) error {
 	if err := opts.Settings.Validate(); err != nil {
 		return err
 	}
-	provider, err := detachedProvider(&opts.Settings)
-	if err != nil {
-		return err
+	if opts.Settings.CloudProvider != providerRemote {
+		if _, err := detachedProvider(&opts); err != nil {
+			return err
+		}
 	}
-	for _, w := range append(opts.Settings.Warnings, opts.Settings.inert()...) {
-		opts.Log.Warn("setting ignored", "why", w)
-	}
-	if chosen {
-		opts.Log.Info("cloud provider chosen", "cloud_provider", opts.Settings.CloudProvider, "why", "--cluster-name or --interruption-queue is set, and --cloud-provider is not")
-	}
+	opts.logSettings(chosen)
 	if limit := opts.Settings.MemoryLimit; limit > 0 {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
@@ -117,15 +116,6 @@ func run(ctx context.Context, opts Options) error {
 
 	m := observe.NewMetrics(metrics.Registry)
 	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
-	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
-	gates, err := opts.Settings.Gates()
-	if err != nil {
-		return err
-	}
-	objects.Conditions.Buffers = gates["CapacityBuffer"]
-	if !opts.Settings.DisableClusterStateObservability {
-		metrics.Registry.MustRegister(objects, objects.Conditions)
-	}
 	closeRecords, err := openRecords(ctx, &opts, m)
 	if err != nil {
 		return err
@@ -138,6 +128,16 @@ func run(ctx context.Context, opts Options) error {
 	defer srv.close()
 	opts.Log.Info("started", "version", opts.Version, "cloud_provider", opts.Settings.CloudProvider,
 		"metrics", srv.metrics.address(), "health", srv.health.address(), "debug", srv.debug.address())
+	if opts.Settings.CloudProvider == providerRemote {
+		if opts.link, err = connect(ctx, &opts, m); opts.link == nil {
+			return err
+		}
+		defer opts.link.close()
+	}
+	objects, err := newObjects(&opts)
+	if err != nil {
+		return err
+	}
 	for {
 		if !awaitCluster(ctx, &opts) {
 			return nil
@@ -151,8 +151,40 @@ func run(ctx context.Context, opts Options) error {
 		if errors.As(err, &fatal) {
 			return fatal.error
 		}
+		var changed *remote.ChangedError
+		if errors.As(err, &changed) {
+			return changed
+		}
 		opts.Log.Error("starting over", "error", err)
 	}
+}
+
+// logSettings says what of the settings has no effect, and which provider was chosen by others of them.
+func (o *Options) logSettings(chosen bool) {
+	for _, w := range append(o.Settings.Warnings, o.Settings.inert()...) {
+		o.Log.Warn("setting ignored", "why", w)
+	}
+	if chosen {
+		o.Log.Info("cloud provider chosen", "cloud_provider", o.Settings.CloudProvider, "why", "--cluster-name or --interruption-queue is set, and --cloud-provider is not")
+	}
+}
+
+// newObjects returns what serves the metrics of objects, over all terms.
+func newObjects(opts *Options) (*observe.Objects, error) {
+	provider, err := detachedProvider(opts)
+	if err != nil {
+		return nil, err
+	}
+	gates, err := opts.Settings.Gates()
+	if err != nil {
+		return nil, err
+	}
+	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
+	objects.Conditions.Buffers = gates["CapacityBuffer"]
+	if !opts.Settings.DisableClusterStateObservability {
+		metrics.Registry.MustRegister(objects, objects.Conditions)
+	}
+	return objects, nil
 }
 
 // identify gives the process the identity under which it takes the lease.
@@ -249,7 +281,7 @@ func clusterMissing(opts *Options) string {
 		return err.Error()
 	}
 	var missing []string
-	for _, kind := range requiredKinds(&opts.Settings) {
+	for _, kind := range requiredKinds(opts) {
 		list, err := d.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 		if err != nil && !isMissing(err) {
 			return plain(err)
@@ -265,9 +297,9 @@ func clusterMissing(opts *Options) string {
 }
 
 // requiredKinds are the kinds without which nothing can be done.
-func requiredKinds(s *Settings) []schema.GroupVersionKind {
+func requiredKinds(opts *Options) []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{karpenterv1.GroupVersion.WithKind("NodePool"), karpenterv1.GroupVersion.WithKind("NodeClaim")}
-	return append(kinds, providerKinds(s)...)
+	return append(kinds, providerKinds(opts)...)
 }
 
 // plain returns the cause of a request that did not get through, without its URL, which

@@ -17,8 +17,9 @@ import (
 
 // Values of --cloud-provider.
 const (
-	providerKWOK = "kwok"
-	providerAWS  = "aws"
+	providerKWOK   = "kwok"
+	providerAWS    = "aws"
+	providerRemote = "remote"
 )
 
 // provider returns which cloud the other settings are for; empty: they are for any.
@@ -75,6 +76,7 @@ type Settings struct {
 	JournalDiskBytes                 int64
 
 	AWSSettings
+	RemoteSettings
 
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
@@ -86,7 +88,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws, or kwok, which simulates them; it must be set unless --cluster-name or --interruption-queue is, which only aws has")
+	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; kwok, which simulates them; or remote, another process that launches them (--provider-address). It must be set unless --cluster-name or --interruption-queue is, which means aws")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
@@ -124,6 +126,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "size limit of --journal-dir; the oldest decisions are deleted")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
 	s.addAWSFlags(a)
+	s.addRemoteFlags(a)
 }
 
 // Validate returns an error that names the flag and what it may be.
@@ -132,7 +135,7 @@ func (s *Settings) Validate() error {
 		s.CloudProvider = s.provider()
 	}
 	if s.CloudProvider == "" {
-		return errors.New("--cloud-provider (CLOUD_PROVIDER) is not set: set it to aws, with --cluster-name, or to kwok, which simulates instances")
+		return errors.New("--cloud-provider (CLOUD_PROVIDER) is not set: set it to aws, with --cluster-name, to kwok, which simulates instances, or to remote, with --provider-address")
 	}
 	oneOf := func(flag, value string, allowed ...string) error {
 		if slices.Contains(allowed, value) {
@@ -160,7 +163,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; they may be 0s or more", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS), s.validateAWS(s.CloudProvider),
+		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),

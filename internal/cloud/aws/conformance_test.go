@@ -83,9 +83,9 @@ func TestConformance(t *testing.T) {
 	}
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
 		return cloudtest.Harness{
-			Provider: provider(t), Restart: provider, Registered: true,
+			Provider: provider(t), Restart: func(cloudtest.T) cloud.Provider { return provider(t) }, Registered: true,
 			Class: ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"),
-			Node: func(t *testing.T, id string) *corev1.Node {
+			Node: func(_ cloudtest.T, id string) *corev1.Node {
 				t.Helper()
 				testkit.Eventually(t, time.Minute, func() error {
 					if nodes.node(id) == nil {

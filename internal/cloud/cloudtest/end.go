@@ -2,14 +2,13 @@ package cloudtest
 
 import (
 	"errors"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-func endsOnce(t *testing.T, h Harness) {
+func endsOnce(t T, h Harness) {
 	r := request(t, h.Class, 0, choices(t, h))
 	instance := launch(t, h.Provider, r)
 	if _, err := h.Provider.Get(t.Context(), instance.ID); err != nil {
@@ -30,7 +29,7 @@ func endsOnce(t *testing.T, h Harness) {
 	}
 }
 
-func unknownNotFound(t *testing.T, h Harness) {
+func unknownNotFound(t T, h Harness) {
 	instance := launch(t, h.Provider, request(t, h.Class, 0, choices(t, h)))
 	for _, id := range []string{instance.ID + "x", "no-such-cloud://x", ""} {
 		if err := h.Provider.Terminate(t.Context(), id); !errors.Is(err, cloud.ErrNotFound) {
@@ -42,7 +41,7 @@ func unknownNotFound(t *testing.T, h Harness) {
 	}
 }
 
-func orphanListed(t *testing.T, h Harness) {
+func orphanListed(t T, h Harness) {
 	r := request(t, h.Class, 0, choices(t, h))
 	want := launch(t, h.Provider, r)
 	h.Node(t, want.ID) // its life goes on though nobody remembers the claim
@@ -59,7 +58,7 @@ func orphanListed(t *testing.T, h Harness) {
 	}
 }
 
-func slowInstance(t *testing.T, h Harness) {
+func slowInstance(t T, h Harness) {
 	if h.Slow.Name == "" {
 		t.Skip("the harness has no slow class")
 	}

@@ -2,14 +2,13 @@ package cloudtest
 
 import (
 	"errors"
-	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-func classMissing(t *testing.T, h Harness) { refused(t, h, h.Missing, cloud.NoCapacity) }
+func classMissing(t T, h Harness) { refused(t, h, h.Missing, cloud.NoCapacity) }
 
-func classUnready(t *testing.T, h Harness) {
+func classUnready(t T, h Harness) {
 	if h.Unready.Name == "" {
 		t.Skip("the harness has no class that is not ready")
 	}
@@ -17,7 +16,7 @@ func classUnready(t *testing.T, h Harness) {
 }
 
 // refused launches with a class and expects a definite no of that kind, and nothing made.
-func refused(t *testing.T, h Harness, class cloud.ClassRef, want cloud.FailureKind) {
+func refused(t T, h Harness, class cloud.ClassRef, want cloud.FailureKind) {
 	t.Helper()
 	r := request(t, class, 0, choices(t, h))
 	result := h.Provider.Launch(t.Context(), []cloud.LaunchRequest{r})[0]

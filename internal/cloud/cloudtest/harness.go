@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +15,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
-	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // patience is how long the suite waits for something that takes a cloud its time.
@@ -27,7 +25,7 @@ type Harness struct {
 	Provider cloud.Provider
 	// Restart returns another provider over the same cloud that knows nothing of what the
 	// first has in memory, as after a crash.
-	Restart func(t *testing.T) cloud.Provider
+	Restart func(t T) cloud.Provider
 	// Class can be launched with; its instances join without delay.
 	Class cloud.ClassRef
 	// Missing is a class that does not exist.
@@ -41,11 +39,11 @@ type Harness struct {
 	// knows; the rest, and annotations, come with its registration.
 	Registered bool
 	// Node waits until an instance has joined and returns its Node.
-	Node func(t *testing.T, instanceID string) *corev1.Node
+	Node func(t T, instanceID string) *corev1.Node
 }
 
 // request returns a request with a token and claim name of the test's own.
-func request(t *testing.T, class cloud.ClassRef, n int, choices []catalog.Choice) cloud.LaunchRequest {
+func request(t T, class cloud.ClassRef, n int, choices []catalog.Choice) cloud.LaunchRequest {
 	t.Helper()
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d", t.Name(), n)
@@ -69,7 +67,7 @@ func request(t *testing.T, class cloud.ClassRef, n int, choices []catalog.Choice
 }
 
 // choices returns what a small Linux instance may be, cheapest first.
-func choices(t *testing.T, h Harness) []catalog.Choice {
+func choices(t T, h Harness) []catalog.Choice {
 	t.Helper()
 	types, err := h.Provider.Types(t.Context(), h.Class)
 	if err != nil {
@@ -84,7 +82,7 @@ func choices(t *testing.T, h Harness) []catalog.Choice {
 }
 
 // launch launches one instance that must succeed, and ends it with the test.
-func launch(t *testing.T, p cloud.Provider, r cloud.LaunchRequest) cloud.Instance {
+func launch(t T, p cloud.Provider, r cloud.LaunchRequest) cloud.Instance {
 	t.Helper()
 	results := p.Launch(t.Context(), []cloud.LaunchRequest{r})
 	if len(results) != 1 || results[0].Err != nil {
@@ -95,7 +93,7 @@ func launch(t *testing.T, p cloud.Provider, r cloud.LaunchRequest) cloud.Instanc
 }
 
 // end asks for the end of an instance when the test is over.
-func end(t *testing.T, p cloud.Provider, id string) {
+func end(t T, p cloud.Provider, id string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // which is over when the test is
 	t.Cleanup(func() {
@@ -106,9 +104,9 @@ func end(t *testing.T, p cloud.Provider, id string) {
 }
 
 // terminated terminates an instance and waits until it is gone for good.
-func terminated(t *testing.T, p cloud.Provider, id string) {
+func terminated(t T, p cloud.Provider, id string) {
 	t.Helper()
-	testkit.Eventually(t, patience, func() error {
+	eventually(t, patience, func() error {
 		err := p.Terminate(t.Context(), id)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):
@@ -131,7 +129,7 @@ func same(a, b cloud.Instance) string {
 }
 
 // withToken returns the instances of a token that are not on their way out.
-func withToken(t *testing.T, p cloud.Provider, token string) []cloud.Instance {
+func withToken(t T, p cloud.Provider, token string) []cloud.Instance {
 	t.Helper()
 	all, err := p.List(t.Context())
 	if err != nil {

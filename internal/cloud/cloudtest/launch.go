@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,7 @@ import (
 // nodePercentLeast is how much of the promised capacity a Node must have.
 const nodePercentLeast = 90
 
-func typesAreWhole(t *testing.T, h Harness) {
+func typesAreWhole(t T, h Harness) {
 	types, err := h.Provider.Types(t.Context(), h.Class)
 	if err != nil {
 		t.Fatalf("Types(%s): %v", h.Class, err)
@@ -54,7 +53,7 @@ func typesAreWhole(t *testing.T, h Harness) {
 	}
 }
 
-func batchInOrder(t *testing.T, h Harness) {
+func batchInOrder(t T, h Harness) {
 	all := choices(t, h)
 	var requests []cloud.LaunchRequest
 	for n := range 5 {
@@ -85,7 +84,7 @@ func batchInOrder(t *testing.T, h Harness) {
 	}
 }
 
-func tokenRepeated(t *testing.T, h Harness) {
+func tokenRepeated(t T, h Harness) {
 	all := choices(t, h)
 	r := request(t, h.Class, 0, all)
 	first := launch(t, h.Provider, r)
@@ -101,7 +100,7 @@ func tokenRepeated(t *testing.T, h Harness) {
 	}
 }
 
-func tokenAtOnce(t *testing.T, h Harness) {
+func tokenAtOnce(t T, h Harness) {
 	r := request(t, h.Class, 0, choices(t, h))
 	providers := []cloud.Provider{h.Provider, h.Restart(t)}
 	var all sync.WaitGroup
@@ -128,7 +127,7 @@ func tokenAtOnce(t *testing.T, h Harness) {
 	}
 }
 
-func firstChoiceWins(t *testing.T, h Harness) {
+func firstChoiceWins(t T, h Harness) {
 	all := choices(t, h)
 	slices.Reverse(all)
 	got := launch(t, h.Provider, request(t, h.Class, 0, all)).Labels
@@ -137,7 +136,7 @@ func firstChoiceWins(t *testing.T, h Harness) {
 	}
 }
 
-func nodeAsPromised(t *testing.T, h Harness) {
+func nodeAsPromised(t T, h Harness) {
 	all := choices(t, h)
 	r := request(t, h.Class, 0, all)
 	instance := launch(t, h.Provider, r)
@@ -162,7 +161,7 @@ func nodeAsPromised(t *testing.T, h Harness) {
 
 // nodeHasLabels checks labels and annotations, as far as the cloud's instances put them on
 // themselves.
-func nodeHasLabels(t *testing.T, h Harness, node *corev1.Node, r cloud.LaunchRequest, instance cloud.Instance) {
+func nodeHasLabels(t T, h Harness, node *corev1.Node, r cloud.LaunchRequest, instance cloud.Instance) {
 	t.Helper()
 	for key, want := range r.Labels {
 		if node.Labels[key] != want {
@@ -185,7 +184,7 @@ func nodeHasLabels(t *testing.T, h Harness, node *corev1.Node, r cloud.LaunchReq
 
 // nodeHasTaints checks the taints of the request. That they were there from the first
 // moment is shown by one that nothing in a test cluster ever takes away or puts on.
-func nodeHasTaints(t *testing.T, node *corev1.Node, r cloud.LaunchRequest) {
+func nodeHasTaints(t T, node *corev1.Node, r cloud.LaunchRequest) {
 	t.Helper()
 	for _, want := range r.Taints {
 		if !slices.ContainsFunc(node.Spec.Taints, func(got corev1.Taint) bool {
@@ -196,7 +195,7 @@ func nodeHasTaints(t *testing.T, node *corev1.Node, r cloud.LaunchRequest) {
 	}
 }
 
-func nodeHasCapacity(t *testing.T, node *corev1.Node, instance cloud.Instance) {
+func nodeHasCapacity(t T, node *corev1.Node, instance cloud.Instance) {
 	t.Helper()
 	for name, promised := range instance.Capacity {
 		q := node.Status.Capacity[corev1.ResourceName(name)]

@@ -3,15 +3,13 @@ package cloudtest
 import (
 	"errors"
 	"fmt"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-func rebooted(t *testing.T, h Harness) {
+func rebooted(t T, h Harness) {
 	p, can := h.Provider.(cloud.Rebooter)
 	if !can {
 		t.Skip("the provider reboots no instances")
@@ -48,10 +46,10 @@ func rebooted(t *testing.T, h Harness) {
 }
 
 // awaitBoot waits until the Node has another boot ID, and returns it.
-func awaitBoot(t *testing.T, h Harness, before *corev1.Node) *corev1.Node {
+func awaitBoot(t T, h Harness, before *corev1.Node) *corev1.Node {
 	t.Helper()
 	var after *corev1.Node
-	testkit.Eventually(t, patience, func() error {
+	eventually(t, patience, func() error {
 		after = h.Node(t, before.Spec.ProviderID)
 		if id := after.Status.NodeInfo.BootID; id == "" || id == before.Status.NodeInfo.BootID {
 			return fmt.Errorf("the boot ID of %s is %q, as before", before.Name, id)
@@ -61,7 +59,7 @@ func awaitBoot(t *testing.T, h Harness, before *corev1.Node) *corev1.Node {
 	return after
 }
 
-func rebootUnknown(t *testing.T, h Harness) {
+func rebootUnknown(t T, h Harness) {
 	p, can := h.Provider.(cloud.Rebooter)
 	if !can {
 		t.Skip("the provider reboots no instances")

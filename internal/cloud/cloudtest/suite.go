@@ -1,30 +1,92 @@
 package cloudtest
 
-import "testing"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
-// Run runs the suite. Each test of it gets a harness of its own from newHarness; they
-// may be over one cloud.
-func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
+// T is what a test needs of *testing.T, so that a command can run the tests, too. Fatal, Fatalf and
+// Skip end the test's goroutine.
+type T interface {
+	Helper()
+	Name() string
+	// Context is that of the test; it is over when the test is, before what Cleanup was given runs.
+	Context() context.Context
+	Cleanup(f func())
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+}
+
+// Test is one test of the suite. Its name says what is true of a provider that passes.
+type Test struct {
+	Name string
+	// Joins: it waits for Nodes, and fails where instances do not join a cluster.
+	Joins bool
+	Run   func(t T, h Harness)
+}
+
+// Tests returns the suite.
+func Tests() []Test {
+	return []Test{
+		{Name: "types are whole and do not contradict their offerings", Run: typesAreWhole},
+		{Name: "a batch is answered in its order", Run: batchInOrder},
+		{Name: "a repeated token gets the first instance", Run: tokenRepeated},
+		{Name: "one token launched at once by many gets one instance", Run: tokenAtOnce},
+		{Name: "the first offering wins", Run: firstChoiceWins},
+		{Name: "the node is what the instance promised", Run: nodeAsPromised, Joins: true},
+		{Name: "a missing class is no capacity", Run: classMissing},
+		{Name: "a class that is not ready is said to be so", Run: classUnready},
+		{Name: "an instance ends once and stays gone", Run: endsOnce, Joins: true},
+		{Name: "what does not exist is not found", Run: unknownNotFound},
+		{Name: "an orphan is listed with its claim and token", Run: orphanListed, Joins: true},
+		{Name: "an instance that has not joined exists and can end", Run: slowInstance},
+		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
+		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
+	}
+}
+
+// parent is a *testing.T, of which this package knows as little as it can.
+type parent[C T] interface {
+	T
+	Parallel()
+	Run(name string, test func(t C)) bool
+}
+
+// Run runs the suite under a *testing.T. Each test of it gets a harness of its own from newHarness;
+// they may be over one cloud.
+func Run[C parent[C]](t C, newHarness func(t C) Harness) {
 	t.Helper()
-	for name, test := range map[string]func(*testing.T, Harness){
-		"types are whole and do not contradict their offerings": typesAreWhole,
-		"a batch is answered in its order":                      batchInOrder,
-		"a repeated token gets the first instance":              tokenRepeated,
-		"one token launched at once by many gets one instance":  tokenAtOnce,
-		"the first offering wins":                               firstChoiceWins,
-		"the node is what the instance promised":                nodeAsPromised,
-		"a missing class is no capacity":                        classMissing,
-		"a class that is not ready is said to be so":            classUnready,
-		"an instance ends once and stays gone":                  endsOnce,
-		"what does not exist is not found":                      unknownNotFound,
-		"an orphan is listed with its claim and token":          orphanListed,
-		"an instance that has not joined exists and can end":    slowInstance,
-		"a rebooted instance is the same one":                   rebooted,
-		"what does not exist is not rebooted":                   rebootUnknown,
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, test := range Tests() {
+		t.Run(test.Name, func(t C) {
 			t.Parallel()
-			test(t, newHarness(t))
+			test.Run(t, newHarness(t))
 		})
+	}
+}
+
+// pollEvery is the pause between two checks of eventually.
+const pollEvery = 20 * time.Millisecond
+
+// eventually repeats a check until it returns nil, and fails the test if that takes too long.
+func eventually(t T, within time.Duration, check func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(fmt.Sprintf("not so after %s: %v", within, err))
+		case <-tick.C:
+		}
 	}
 }

@@ -286,9 +286,9 @@ func harness(t *testing.T, c client.Client) cloudtest.Harness {
 	}
 	return cloudtest.Harness{
 		Provider: newProvider(t, c),
-		Restart:  func(t *testing.T) cloud.Provider { return newProvider(t, c) },
+		Restart:  func(cloudtest.T) cloud.Provider { return newProvider(t, c) },
 		Class:    ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"),
-		Node: func(t *testing.T, id string) *corev1.Node {
+		Node: func(_ cloudtest.T, id string) *corev1.Node {
 			t.Helper()
 			node := getNode(t, c, id)
 			if node == nil {

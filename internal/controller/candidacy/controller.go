@@ -59,13 +59,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	classes := map[schema.GroupVersionKind]client.Object{}
 	for _, kind := range c.Cloud.ClassKinds() {
 		// By its own type, as the provider reads it: then the provider sees what the watch has seen.
-		made, err := mgr.GetScheme().New(kind)
+		class, err := mirror.NewClass(mgr.GetScheme(), kind)
 		if err != nil {
 			return fmt.Errorf("register %s: %w", controllerName, err)
-		}
-		class, ok := made.(client.Object)
-		if !ok {
-			return fmt.Errorf("register %s: %s is no object of the API server", controllerName, kind)
 		}
 		classes[kind] = class
 	}

@@ -55,11 +55,11 @@ type Loop struct {
 // Register adds the loop to the manager and has changes of classes trigger it.
 func (l *Loop) Register(mgr manager.Manager) error {
 	for _, kind := range l.Cloud.ClassKinds() {
-		made, err := mgr.GetScheme().New(kind)
+		class, err := mirror.NewClass(mgr.GetScheme(), kind)
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}
-		informer, err := mgr.GetCache().GetInformer(context.Background(), made.(client.Object), cache.BlockUntilSynced(false))
+		informer, err := mgr.GetCache().GetInformer(context.Background(), class, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", kind.Kind, err)
 		}

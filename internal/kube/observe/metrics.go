@@ -113,6 +113,10 @@ type Metrics struct {
 	PricesReadTimestampSeconds *prometheus.GaugeVec
 	// NominationOutcomes counts the pods that were planned for a node, by outcome.
 	NominationOutcomes *prometheus.CounterVec
+	// ProviderCalls, ProviderRefused, ProviderConnected and ProviderStarts are about a provider in
+	// another process. Without one they are not served.
+	ProviderCalls, ProviderRefused, ProviderStarts *prometheus.CounterVec
+	ProviderConnected                              *prometheus.GaugeVec
 	// JournalDecisions counts decisions handed to the journal, by loop and outcome.
 	JournalDecisions *prometheus.CounterVec
 	// DecisionsGivenUp counts decisions that were abandoned and repeated without some pods, by
@@ -221,6 +225,7 @@ func (m *Metrics) addNodes(f factory) {
 		Namespace: namespace, Subsystem: "interruption", Name: "message_queue_duration_seconds", Help: "Time from sending a message until it was handled.", Buckets: durationBuckets(),
 	})
 	m.addAWS(f)
+	m.addRemote(f)
 }
 
 // addAWS adds the metrics of requests to AWS, which have the status of the HTTP answer as
@@ -244,6 +249,15 @@ func (m *Metrics) addAWS(f factory) {
 	m.AWSRetries = histogram("request_retry_count", "Retries of requests to AWS.", prometheus.LinearBuckets(0, 1, 11))
 	m.AWSAttempts = f.counter("aws_sdk_go", "", "request_attempt_total", "Attempts of requests to AWS.", labels...)
 	m.AWSAttemptDuration = histogram("request_attempt_duration_seconds", "Time that attempts of requests to AWS took.", durationBuckets())
+}
+
+// addRemote adds the metrics of a provider in another process. Those without labels are vectors, too,
+// so that they are not served before they mean something.
+func (m *Metrics) addRemote(f factory) {
+	m.ProviderCalls = f.counter(own, "", "provider_calls_total", "Calls to the provider in another process, by gRPC's code of the answer.", "method", "code")
+	m.ProviderRefused = f.counter(own, "", "provider_refused_total", "Answers of that provider, or parts of them, that were refused, by what was wrong.", "rule")
+	m.ProviderStarts = f.counter(own, "", "provider_restarts_total", "Times that provider started anew.")
+	m.ProviderConnected = f.NewGaugeVec(prometheus.GaugeOpts{Namespace: own, Name: "provider_connected", Help: "1 while that provider answers."}, nil)
 }
 
 func (m *Metrics) addPods(f factory) {

@@ -21,6 +21,12 @@
 - {env: SECURITY_GROUP_REFRESH_INTERVAL, value: securityGroupRefreshInterval, provider: aws}
 - {env: REPLACE_ON_REBALANCE, value: replaceOnRebalance, provider: aws}
 - {env: INSTANCE_TYPES_FILE_PATH, value: instanceTypesFilePath, provider: kwok}
+- {env: PROVIDER_ADDRESS, value: providerAddress, provider: remote}
+- {env: PROVIDER_CA, value: providerCA, provider: remote}
+- {env: PROVIDER_CERT, value: providerCert, provider: remote}
+- {env: PROVIDER_KEY, value: providerKey, provider: remote}
+- {env: PROVIDER_SERVER_NAME, value: providerServerName, provider: remote}
+- {env: PROVIDER_PLAINTEXT, value: providerPlaintext, provider: remote}
 - {env: CONSOLIDATION_EVICTION_HOURLY_DOLLARS, value: consolidationEvictionHourlyDollars}
 - {env: CONSOLIDATION_GAP_MAX, value: consolidationGapMax}
 - {env: CONSOLIDATION_REST, value: consolidationRest}
@@ -112,6 +118,10 @@ controller.env, which take their places. One that is taken from elsewhere is the
 {{- if and (eq .Values.provider "aws") (not $all.CLUSTER_NAME) (not .Values.controller.envFrom) -}}
 {{- include "karpenter.checkNames" . -}}{{- /* of a mistyped clusterName, say that */ -}}
 {{- fail "\n\nsettings.clusterName is empty; it must be the name of the EKS cluster: --set settings.clusterName=NAME\n" -}}
+{{- end -}}
+{{- if and (eq .Values.provider "remote") (not $all.PROVIDER_ADDRESS) (not .Values.controller.envFrom) -}}
+{{- include "karpenter.checkNames" . -}}
+{{- fail "\n\nsettings.providerAddress is empty; it may be unix:///path/to/socket or dns:///host:port\n" -}}
 {{- end -}}
 {{- toJson $all -}}
 {{- end -}}

@@ -31,7 +31,7 @@ the rest. */}}
 {{- range $rules -}}
   {{- $group := index .apiGroups 0 -}}
   {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh") -}}
-    {{- if eq $group (ternary "karpenter.kwok.sh" "karpenter.k8s.aws" (eq $.Values.provider "kwok")) }}{{ $provider = append $provider . }}{{ end -}}
+    {{- if eq $group (get (dict "kwok" "karpenter.kwok.sh" "aws" "karpenter.k8s.aws") $.Values.provider) }}{{ $provider = append $provider . }}{{ end -}}
   {{- else if and (eq (lower (get $env "NOMINATE_PODS")) "false") (has "pods/status" .resources) -}}
   {{- else -}}
     {{- $core = append $core . -}}

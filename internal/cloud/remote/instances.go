@@ -1,0 +1,246 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/remote/wire"
+)
+
+// Terminate asks for the end of an instance.
+func (p *Provider) Terminate(ctx context.Context, instanceID string) error {
+	gone := fmt.Errorf("terminate %q: %w", instanceID, cloud.ErrNotFound)
+	if instanceID == "" {
+		return gone
+	}
+	if err := p.may(); err != nil {
+		return err
+	}
+	if _, err := p.client.ready(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Terminate)
+	defer cancel()
+	response, err := p.client.rpc.Terminate(ctx, &providerv1.TerminateRequest{Ids: []string{instanceID}})
+	p.client.called("Terminate", err)
+	if status.Code(err) == codes.NotFound {
+		return gone
+	}
+	if err != nil {
+		return plain("Terminate", err)
+	}
+	end, ok := response.GetEnds()[instanceID]
+	switch {
+	case !ok:
+		return fmt.Errorf("Terminate: the answer does not say what became of %s", instanceID)
+	case end.GetGone():
+		return gone
+	case end.GetFailure() != nil:
+		return fmt.Errorf("Terminate: %w", wire.ParseFailure(end.GetFailure()))
+	}
+	return nil
+}
+
+// Get returns one instance.
+func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, error) {
+	gone := fmt.Errorf("get %q: %w", instanceID, cloud.ErrNotFound)
+	if instanceID == "" {
+		return cloud.Instance{}, gone
+	}
+	if _, err := p.client.ready(ctx); err != nil {
+		return cloud.Instance{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Get)
+	defer cancel()
+	response, err := p.client.rpc.Get(ctx, &providerv1.GetRequest{Id: instanceID})
+	p.client.called("Get", err)
+	if status.Code(err) == codes.NotFound {
+		return cloud.Instance{}, gone
+	}
+	if err != nil {
+		return cloud.Instance{}, plain("Get", err)
+	}
+	instance, err := wire.ParseInstance(response.GetInstance())
+	if err == nil && instance.ID != instanceID {
+		err = fmt.Errorf("the answer is about instance %s", instance.ID)
+	}
+	if err != nil {
+		return cloud.Instance{}, p.client.broke(RuleInstance, fmt.Errorf("Get %s: %w", instanceID, err))
+	}
+	if instance.Terminating {
+		return cloud.Instance{}, gone
+	}
+	return instance, nil
+}
+
+// List returns the instances of this cluster. A list that breaks off, or has one instance twice, is
+// an error. Instances without a token or of another cluster are left out: nobody may end them.
+func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
+	if _, err := p.client.ready(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.List)
+	defer cancel()
+	listed, err := p.list(ctx)
+	p.client.called("List", err)
+	if err != nil {
+		if _, isStatus := status.FromError(err); isStatus {
+			err = plain("List", err)
+		}
+		return nil, err
+	}
+	return p.ours(listed)
+}
+
+// list reads all pages.
+func (p *Provider) list(ctx context.Context) ([]*providerv1.Instance, error) {
+	stream, err := p.client.rpc.List(ctx, &providerv1.ListRequest{Cluster: p.client.cluster()})
+	if err != nil {
+		return nil, err
+	}
+	var all []*providerv1.Instance
+	for {
+		page, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil, p.client.broke(RuleListCut, errors.New("List: the provider ended the list before a page marked last, so it is not whole"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.GetInstances()...); len(all) > wire.InstancesMax {
+			return nil, p.client.broke(RuleListTwice, fmt.Errorf("List: more than %d instances", wire.InstancesMax))
+		}
+		if page.GetLast() {
+			return all, nil
+		}
+	}
+}
+
+// ours checks a whole list and leaves out what is not of this cluster.
+func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error) {
+	var out []cloud.Instance
+	foreign, seen, tokens := 0, map[string]bool{}, map[string]string{}
+	for _, message := range listed {
+		instance, err := wire.ParseInstance(message)
+		if err != nil {
+			return nil, p.client.broke(RuleInstance, fmt.Errorf("List: %w", err))
+		}
+		if seen[instance.ID] {
+			return nil, p.client.broke(RuleListTwice, fmt.Errorf("List: instance %s is there twice", instance.ID))
+		}
+		seen[instance.ID] = true
+		if instance.Token == "" || message.GetClusterUid() != p.client.opts.Cluster.UID {
+			foreign++
+			p.client.opts.Meter.Broken(RuleForeignInstance)
+			continue
+		}
+		if other, used := tokens[instance.Token]; used && !instance.Terminating {
+			_ = p.client.broke(RuleTokenTwice, fmt.Errorf("List: instances %s and %s have the same token: the provider has launched one too many", other, instance.ID))
+		}
+		if !instance.Terminating {
+			tokens[instance.Token] = instance.ID
+		}
+		out = append(out, instance)
+	}
+	if foreign > 0 {
+		p.client.opts.Log.Warn("instances without a token, or of another cluster, are left alone", "instances", foreign)
+	}
+	p.date(out)
+	return out, nil
+}
+
+// date gives instances an age that do not say when they were created: since they were first listed.
+func (p *Provider) date(instances []cloud.Instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := map[string]time.Time{}
+	for i := range instances {
+		instance := &instances[i]
+		if !instance.Created.IsZero() {
+			continue
+		}
+		at, known := p.firstSeen[instance.ID]
+		if !known {
+			at = p.now()
+		}
+		seen[instance.ID], instance.Created = at, at
+	}
+	p.firstSeen = seen // of what is listed now, so it cannot grow
+}
+
+// Drifted asks in what way an instance differs from what its class would launch now.
+func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID string) (reason string, err error) {
+	if !p.client.can(providerv1.Capability_CAPABILITY_DRIFT) {
+		return "", nil
+	}
+	class, err := p.class(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	if _, err := p.client.ready(ctx); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Drift)
+	defer cancel()
+	response, err := p.client.rpc.Drift(ctx, &providerv1.DriftRequest{Class: class, Ids: []string{instanceID}})
+	p.client.called("Drift", err)
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.Unimplemented:
+		p.client.lacks(providerv1.Capability_CAPABILITY_DRIFT)
+		return "", nil
+	case codes.NotFound:
+		return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
+	default:
+		return "", plain("Drift", err)
+	}
+	for _, id := range response.GetNotFound() {
+		if id == instanceID {
+			return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
+		}
+	}
+	reason = response.GetReasons()[instanceID]
+	if reason != "" && !wire.IsReason(reason) {
+		return "", p.client.broke(RuleDrift, fmt.Errorf("Drift: %q cannot be the reason of a condition", wire.Text(reason)))
+	}
+	return reason, nil
+}
+
+// rebooting is a Provider that can restart instances.
+type rebooting struct{ *Provider }
+
+// Reboot asks for a restart of an instance.
+func (p rebooting) Reboot(ctx context.Context, request cloud.RebootRequest) error {
+	gone := fmt.Errorf("reboot %q: %w", request.InstanceID, cloud.ErrNotFound)
+	if request.InstanceID == "" {
+		return gone
+	}
+	if err := p.may(); err != nil {
+		return err
+	}
+	if _, err := p.client.ready(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Reboot)
+	defer cancel()
+	_, err := p.client.rpc.Reboot(ctx, &providerv1.RebootRequest{Token: request.Token, InstanceId: request.InstanceID, Node: request.Node})
+	p.client.called("Reboot", err)
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.NotFound:
+		return gone
+	case codes.FailedPrecondition, codes.Unimplemented:
+		return fmt.Errorf("%w: %w", cloud.ErrRebootRefused, plain("Reboot", err))
+	default:
+		return plain("Reboot", err)
+	}
+}
