@@ -72,6 +72,7 @@ func (c *chaos) begin() {
 	w.buffers.begin()
 	w.gangs.begin()
 	w.reboots.begin()
+	w.late.begin()
 	if slices.Contains(w.opts.With, ShortAtFirst) {
 		c.shortage()
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
@@ -23,6 +24,8 @@ const (
 	StuckLaunches Fault = "stuck-launches"
 	// ShortAtFirst: when the world begins, many offerings are not in stock. No seed draws it.
 	ShortAtFirst Fault = "short-at-first"
+	// TypesLater: the cloud has no instance types at first, and says when it has. No seed draws it.
+	TypesLater Fault = "types-later"
 	// LateNotices: late failures are told by notices, too.
 	LateNotices Fault = "late-notices"
 )
@@ -34,6 +37,8 @@ const (
 	failsAfter = 2 * time.Minute
 	// followEvery is how often the product is to ask for an instance whose launch may fail.
 	followEvery = 15 * time.Second
+	// typesAfter is when a cloud has instance types that has none at first.
+	typesAfter = 65 * time.Second
 	// launchPatience is how long launches of a cloud may take some of which are never decided.
 	launchPatience = 8 * time.Minute
 )
@@ -44,9 +49,9 @@ type lateLaunches struct {
 	ids, failures, stuck, notices bool
 	// short is when a launch last failed late at a place, as the life of the product that saw it was told.
 	short map[catalog.Place]lateShort
-	// waits are how long the product took to launch again after a late failure.
+	// waits are how long the product took to launch after a late failure, or after the cloud got instance types.
 	waits []time.Duration
-	// failed are those failures after which nothing was launched yet.
+	// failed are those moments after which nothing was launched yet.
 	failed []time.Time
 }
 
@@ -63,6 +68,23 @@ func newLateLaunches(w *World, seed uint64) *lateLaunches {
 	l.stuck = newBeside(w, seed, 0x6c617467, StuckLaunches).on && l.ids
 	l.notices = newBeside(w, seed, 0x6c617468, LateNotices).on && l.failures
 	return l
+}
+
+// begin has the cloud without instance types for a while. A minute passes then until it is asked again for its types.
+func (l *lateLaunches) begin() {
+	w := l.w
+	if !slices.Contains(w.opts.With, TypesLater) {
+		return
+	}
+	types := w.cloud.types
+	w.cloud.types = nil
+	w.after(typesAfter, func() {
+		w.cloud.types = types
+		l.failed = append(l.failed, w.at)
+		for _, p := range w.processes() {
+			p.typesChanged(cloud.ClassRef{Group: kwokv1alpha1.Group, Kind: "KWOKNodeClass", Name: "default"})
+		}
+	})
 }
 
 // boots has an instance go on as the cloud decides: a doomed one fails, the others join in the end.
@@ -196,6 +218,9 @@ func (s *provider) Patience(cloud.ClassRef) lifecycle.Patience {
 	}
 	return patience
 }
+
+// OnTypesChanged has the process told that types have changed.
+func (s *provider) OnTypesChanged(changed func(cloud.ClassRef)) { s.p.typesChanged = changed }
 
 // Watch reports nothing by itself: the world hands the product its notices.
 func (s *provider) Watch(ctx context.Context, _ func(context.Context, cloud.Notice) error) {

@@ -69,3 +69,18 @@ func TestLateFailuresCostNoMore(t *testing.T) {
 		t.Errorf("$%.3f an hour, want at most %.0f %% more than $%.3f", late, 100*lateCostMost, atOnce)
 	}
 }
+
+// TestNobodyWaitsForTypesThatHaveChanged: a cloud that says that its types have changed is asked for them at once, and not when the
+// minute is over.
+func TestNobodyWaitsForTypesThatHaveChanged(t *testing.T) {
+	t.Parallel()
+	for s := uint64(1); s <= 5; s++ {
+		r := Run(s, Options{Stormy: 5 * time.Minute, Nodes: 6, Without: append(quietly(), LateIDs, LateFailures, LateNotices), With: []Fault{TypesLater}})
+		if r.Violation != "" || len(r.LateWaits) == 0 {
+			t.Fatalf("seed %d: %d launches after the types came; %s", s, len(r.LateWaits), r.Violation)
+		}
+		if wait := r.LateWaits[0]; wait > lateWaitMost {
+			t.Errorf("seed %d: launched %s after the types came, want within %s", s, wait, lateWaitMost)
+		}
+	}
+}

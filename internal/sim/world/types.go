@@ -97,8 +97,8 @@ type Result struct {
 	NodeHours float64
 	// Stats is how often what happened, Work how often each loop and each controller looked.
 	Stats, Work map[string]int
-	// Hourly is what ran cost at the end, LateWaits how long the product took to launch again after each launch that
-	// failed late.
+	// Hourly is what ran cost at the end, LateWaits how long the product took to launch after each launch that failed late,
+	// or after the cloud got instance types.
 	Hourly    float64
 	LateWaits []time.Duration
 	// Violation says what must not happen and did; empty: nothing.
@@ -332,7 +332,8 @@ type process struct {
 	client    *cluster.Client
 	parts     *operator.Parts
 	warm      []interface{ Warmup(context.Context) error }
-	// interruption acts on notices.
+	// typesChanged tells it that the instance types of a class have changed. interruption acts on notices.
+	typesChanged func(cloud.ClassRef)
 	interruption *interruption.Loop
 	loops        []*looper
 	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
