@@ -65,6 +65,14 @@ type DeviceAttacher interface {
 	DriversOnRequest() []string
 }
 
+// TypesChanger is a provider that knows when the types of a class have changed. Without that they are asked for
+// every minute.
+type TypesChanger interface {
+	// OnTypesChanged is called once, before anything is asked. The provider calls changed, which returns at
+	// once, whenever the answer of Types for a class may be another than before, whatever its Kubelet.
+	OnTypesChanged(changed func(class ClassRef))
+}
+
 // Drifter is a provider that can find out whether an instance is still what its class would
 // launch now: another image or another network is drift.
 type Drifter interface {

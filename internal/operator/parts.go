@@ -214,7 +214,7 @@ func (p *Parts) loops() []registrant {
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
 		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Traces: p.Traces, Now: p.Now, Single: p.singles()},
 	}
-	loops = append(loops, p.optional(claims, provisioner, launcher)...)
+	loops = append(loops, p.optional(claims, types, provisioner, launcher)...)
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{
 			Mirror: p.mirror, Nominator: &apply.Nominator{Client: p.Nominations, Mirror: p.mirror, OneByOne: p.OneByOne}, Log: p.log("nomination"), Now: p.Now, Synced: p.synced,
@@ -227,9 +227,9 @@ func (p *Parts) loops() []registrant {
 	return loops
 }
 
-// optional returns the loops that a setting or the provider asks for, and gives claims and provisioner
+// optional returns the loops that a setting or the provider asks for, and gives claims, types and provisioner
 // what they need of them.
-func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning.Loop, launcher func() *apply.Launcher) (loops []registrant) {
+func (p *Parts) optional(claims *lifecycle.Controller, types *catalog.Loop, provisioner *provisioning.Loop, launcher func() *apply.Launcher) (loops []registrant) {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	if policies := p.legacyPolicies(); len(policies) > 0 {
 		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic})
@@ -258,8 +258,11 @@ func (p *Parts) optional(claims *lifecycle.Controller, provisioner *provisioning
 	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
 	}
+	if changer, ok := p.Cloud.(cloud.TypesChanger); ok {
+		changer.OnTypesChanged(types.Changed)
+	}
 	if patient, ok := p.Cloud.(cloud.Patient); ok {
-		claims.Patience = patient.Patience
+		claims.Patience, claims.Available = patient.Patience, p.mirror.Available
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
 		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})

@@ -35,6 +35,10 @@ type Harness struct {
 	// Slow is a class whose instances take longer to join than any test; without a name,
 	// that test is left out.
 	Slow cloud.ClassRef
+	// Accepts is a class whose instances get their provider ID within seconds after Launch was answered, and
+	// Fails one whose launches are accepted and then fail for want of capacity; without a name, those tests
+	// are left out.
+	Accepts, Fails cloud.ClassRef
 	// Registered: an instance joins with the labels of its request and those that its kubelet
 	// knows; the rest, and annotations, come with its registration.
 	Registered bool

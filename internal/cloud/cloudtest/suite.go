@@ -44,6 +44,9 @@ func Tests() []Test {
 		{Name: "what does not exist is not found", Run: unknownNotFound},
 		{Name: "an orphan is listed with its claim and token", Run: orphanListed, Joins: true},
 		{Name: "an instance that has not joined exists and can end", Run: slowInstance},
+		{Name: "a provider ID that comes later replaces the provisional one", Run: idLater, Joins: true},
+		{Name: "an instance without its provider ID can end", Run: endsUndecided},
+		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
 		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
 		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
 	}

@@ -273,6 +273,34 @@ func only(all map[string]float64, name string) map[string]float64 {
 	return some
 }
 
+// TestALaunchThatMayFailLateAvoidsWhatIsShort: the cloud would take the first offering, and fail again.
+func TestALaunchThatMayFailLateAvoidsWhatIsShort(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		follow   time.Duration
+		launches int
+	}{
+		"it may fail late": {30 * time.Second, 0},
+		"it fails at once": {0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLateStory(t, &late{first: cloud.Instance{ID: "i-1", Labels: smallLabels()}})
+			s.Patience = func(cloud.ClassRef) core.Patience { return core.Patience{Follow: c.follow} }
+			shortages := catalog.Shortages{}
+			shortages.Short(catalog.Place{Type: "small", Zone: "a", CapacityType: "spot"}, s.now, time.Hour)
+			s.Available = func(types []*catalog.Type) []*catalog.Type { return shortages.Types(types, s.now) }
+			s.reconcile(t, 0)
+			if s.cloud.launches != c.launches {
+				t.Errorf("launched %d times, want %d", s.cloud.launches, c.launches)
+			}
+			if left := s.claim(t) != nil; left != (c.launches > 0) {
+				t.Errorf("the claim is there: %v", left)
+			}
+		})
+	}
+}
+
 // TestARegisteredClaimIsNotEndedByALateFailure: a Node that has joined is not an instance whose launch failed.
 func TestARegisteredClaimIsNotEndedByALateFailure(t *testing.T) {
 	t.Parallel()

@@ -186,6 +186,9 @@ func (p *reconciliation) request(ctx context.Context, claim *karpenterv1.NodeCla
 	if p.Overlays != nil {
 		types, repriced = p.Overlays.Overlaid(claim.Labels[karpenterv1.NodePoolLabelKey], types)
 	}
+	if p.Available != nil && p.Patience != nil && p.Patience(class).Follow > 0 {
+		types = p.Available(types)
+	}
 	requests := translate.Quantities(claim.Spec.Resources.Requests)
 	choices := catalog.Choices(types, want, requests)
 	if len(choices) == 0 {

@@ -72,6 +72,9 @@ type Controller struct {
 	Opener Opener
 	// Short is called with the offerings that had no capacity; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
+	// Available leaves out the offerings that are known to be unavailable. It is asked for launches that may
+	// fail late: a cloud that refuses at once goes on to the next offering by itself. May be nil.
+	Available func(types []*catalog.Type) []*catalog.Type
 	// Reserved is called with the class of a launch from a reservation; may be nil.
 	Reserved func(class cloud.ClassRef)
 	// Planned returns the pods without a node that are planned for a claim; may be nil.

@@ -51,6 +51,8 @@ type followed struct {
 	FollowedLaunch
 	answer   lifecycle.Answer
 	instance cloud.Instance
+	// told is the failure of a notice that does not say which offering had no capacity. The cloud is asked for it.
+	told *cloud.Failure
 }
 
 // Ask asks for an instance with get, unless that is under way or its launch has failed. An answer is asked for
@@ -89,8 +91,16 @@ func (f *LaunchFollower) Answer(token string) (lifecycle.Answer, cloud.Instance)
 
 // Failed takes note of a launch that has failed as a notice says. The same again changes nothing.
 func (f *LaunchFollower) Failed(launch FollowedLaunch, failure *cloud.Failure) {
-	_, known := f.Answer(launch.Token)
-	f.resolve(launch, 0, &cloud.Instance{Failed: failure, Labels: known.Labels}, nil)
+	f.mu.Lock()
+	had := f.entry(launch, f.Now())
+	had.told = failure
+	labels := had.instance.Labels
+	f.mu.Unlock()
+	if failure.Kind == cloud.NoCapacity && len(lateFailure(failure, labels, launch.Labels).Short) == 0 {
+		f.Changed(launch)
+		return
+	}
+	f.resolve(launch, 0, &cloud.Instance{Failed: failure, Labels: labels}, nil)
 }
 
 // Changed has the cloud asked again at once.
@@ -159,7 +169,7 @@ func (f *LaunchFollower) resolve(launch FollowedLaunch, every time.Duration, ins
 	now := f.Now()
 	failure := instance.Failed
 	if errors.Is(err, cloud.ErrNotFound) {
-		failure = errVanished
+		failure = cmp.Or(f.told(launch.Token), errVanished)
 	}
 	var answer lifecycle.Answer
 	switch {
@@ -194,6 +204,16 @@ func (f *LaunchFollower) resolve(launch FollowedLaunch, every time.Duration, ins
 		f.Short(failure.Short, cmp.Or(failure.Keep, shortKept+max(0, took)))
 	}
 	f.report(launch.Claim)
+}
+
+// told returns the failure that a notice told of a launch; nil: none did.
+func (f *LaunchFollower) told(token string) *cloud.Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if had := f.launches[token]; had != nil {
+		return had.told
+	}
+	return nil
 }
 
 // lateFailure returns the failure of a launch that was accepted. If it does not say which offering had no

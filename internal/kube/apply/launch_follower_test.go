@@ -145,6 +145,38 @@ func TestALaunchThatHasFailedIsReportedOnce(t *testing.T) {
 	})
 }
 
+// TestANoticeThatDoesNotSayWhere: the cloud is asked which offering it was, and believed if it has forgotten.
+func TestANoticeThatDoesNotSayWhere(t *testing.T) {
+	t.Parallel()
+	soldOut := &cloud.Failure{Kind: cloud.NoCapacity, Message: "sold out"}
+	for name, c := range map[string]struct {
+		instance cloud.Instance
+		err      error
+		short    int
+	}{
+		"the cloud knows":         {cloud.Instance{ID: "order-1", Labels: small(), Failed: soldOut}, nil, 1},
+		"the cloud has forgotten": {cloud.Instance{}, cloud.ErrNotFound, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				short := 0
+				f := &apply.LaunchFollower{Now: time.Now, Short: func([]catalog.Place, time.Duration) { short++ }}
+				launch := apply.FollowedLaunch{Token: "a", Claim: "claim-a", Created: time.Now()}
+				f.Failed(launch, soldOut)
+				if got, _ := f.Answer("a"); got.State != lifecycle.AnswerAccepted || got.RetryAt.After(time.Now()) {
+					t.Errorf("after the notice: %+v, want that the cloud is asked now", got)
+				}
+				f.Ask(t.Context(), launch, time.Minute, func(context.Context) (cloud.Instance, error) { return c.instance, c.err })
+				synctest.Wait()
+				if got, _ := f.Answer("a"); got.State != lifecycle.AnswerNoCapacity || short != c.short {
+					t.Errorf("answer %+v, %d offerings without capacity, want %d", got, short, c.short)
+				}
+			})
+		})
+	}
+}
+
 func TestANoticeHasTheCloudAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

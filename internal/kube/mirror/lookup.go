@@ -132,6 +132,13 @@ func (s *Store) typesByClass() (map[cloud.ClassRef][]*catalog.Type, map[cloud.Cl
 	return classes, pools
 }
 
+// Available returns types of the provider without the offerings that are known to be unavailable.
+func (s *Store) Available(types []*catalog.Type) []*catalog.Type {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.shortages.Types(types, s.opts.Now())
+}
+
 // SetTypes records what the provider offers for a class, or why that is not known. Types that
 // were known before stay in force if err is set.
 func (s *Store) SetTypes(class cloud.ClassRef, types []*catalog.Type, err error) {

@@ -80,6 +80,10 @@ func (c *chaos) begin() {
 	w.buffers.begin()
 	w.gangs.begin()
 	w.reboots.begin()
+	w.late.begin()
+	if slices.Contains(w.opts.With, ShortAtFirst) {
+		c.shortage()
+	}
 	w.startProcess()
 	w.cluster.Start()
 	w.every(checkEvery, w.checks.checkAll)

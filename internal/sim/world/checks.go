@@ -62,6 +62,9 @@ func (c *checks) observe(kind string, was, is client.Object) {
 			c.poolEdited[nameOf(was, is)] = c.w.at
 		}
 	case "NodeClaim":
+		if nc, _ := is.(*karpenterv1.NodeClaim); nc != nil && strings.HasPrefix(nc.Status.ProviderID, provisionalPrefix) {
+			c.w.fail("claim %s has the provisional ID %s as its provider ID", nc.Name, nc.Status.ProviderID)
+		}
 		if was != nil && (is == nil || is.GetDeletionTimestamp() != nil) && was.GetAnnotations()[replacesKey] != "" {
 			c.lost[was.GetAnnotations()[replacesKey]] = true
 		}
@@ -179,7 +182,8 @@ func (c *checks) launched(i *instance) {
 	c.lastLaunch, c.why = c.w.at, "launch of "+i.Claim
 	for _, o := range i.ordered.Choices {
 		place := catalog.Place{Type: o.Type.Name, Zone: o.Offering.Zone, CapacityType: o.Offering.CapacityType}
-		if _, short := c.w.cloud.stock[place]; !short && o.Offering.Price() < i.price {
+		// What may fail late also goes by where it has failed before.
+		if _, short := c.w.cloud.stock[place]; !short && !c.w.late.failures && o.Offering.Price() < i.price {
 			c.w.fail("instance %s for %s costs %.4f, %s would have cost %.4f", i.ID, i.Claim, i.price, place.Type, o.Offering.Price())
 		}
 	}
@@ -477,6 +481,7 @@ func (c *checks) checkAll() {
 	w.api.Shelf("NodeClaim").CountBy(karpenterv1.NodePoolLabelKey, func(pool string, claims int) {
 		c.most[pool] = max(c.most[pool], claims)
 	})
+	w.late.check()
 	if !w.chaos.stormy && c.waitsForTurn() {
 		c.lastHeld = w.at
 	}

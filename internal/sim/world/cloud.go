@@ -22,6 +22,9 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 	if had := c.byToken[r.Token]; had != nil {
 		return had.Instance, nil
 	}
+	if c.w.late.failures {
+		return c.accept(r).Instance, nil
+	}
 	var short []catalog.Place
 	for _, choice := range r.Choices {
 		place := catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType}
@@ -35,13 +38,25 @@ func (c *cloudSim) launch(r *cloud.LaunchRequest) (cloud.Instance, error) {
 		if limited {
 			c.stock[place]--
 		}
-		return c.boot(r, choice, place).Instance, nil
+		return c.boot(r, choice, place, false).Instance, nil
 	}
 	c.w.count("launches without capacity")
 	return cloud.Instance{}, &cloud.Failure{Kind: cloud.NoCapacity, Message: "nothing in stock", Short: short}
 }
 
-func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place catalog.Place) *instance {
+// accept takes the best choice, whether or not it is in stock.
+func (c *cloudSim) accept(r *cloud.LaunchRequest) *instance {
+	choice := r.Choices[0]
+	place := catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType}
+	left, limited := c.stock[place]
+	isDoomed := limited && left <= 0
+	if limited && !isDoomed {
+		c.stock[place]--
+	}
+	return c.boot(r, choice, place, isDoomed)
+}
+
+func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place catalog.Place, isDoomed bool) *instance {
 	n := c.made
 	c.made++
 	facts := map[string]string{corev1.LabelTopologyZone: place.Zone}
@@ -65,11 +80,18 @@ func (c *cloudSim) boot(r *cloud.LaunchRequest, choice catalog.Choice, place cat
 	c.w.note("cloud launched %s for %s: %s %s %s", i.ID, r.Claim, place.Type, place.Zone, place.CapacityType)
 	c.w.count("instances")
 	c.w.arrivals.launches()
+	i.isDoomed = isDoomed
 	c.w.checks.launched(i)
+	c.w.late.launched(i)
+	c.w.late.boots(i)
+	return i
+}
+
+// joins has an instance join some time later, if it does.
+func (c *cloudSim) joins(i *instance) {
 	if wait, joins := c.w.chaos.joining(); joins {
 		c.w.after(wait, func() { c.join(i) })
 	}
-	return i
 }
 
 // join makes the instance's Node, which is ready a little later.
@@ -119,10 +141,11 @@ func (c *cloudSim) stop(i *instance, why string) {
 	}
 	c.w.after(c.w.between(3*time.Second, 40*time.Second), func() {
 		i.state = gone
-		if left, limited := c.stock[i.place]; limited {
+		if left, limited := c.stock[i.place]; limited && !i.isDoomed {
 			c.stock[i.place] = left + 1
 		}
 		delete(c.byID, i.ID)
+		delete(c.byID, provisionalPrefix+i.node)
 		c.all = slices.DeleteFunc(c.all, func(o *instance) bool { return o == i })
 		c.w.note("cloud ended %s", i.ID)
 	})
@@ -173,6 +196,9 @@ func (s *provider) Launch(_ context.Context, requests []cloud.LaunchRequest) []c
 		default:
 			w.checks.acts(s.p, "launch")
 			results[i].Instance, results[i].Err = s.cloud.launch(&r)
+			if m := w.opts.Mutant; m != nil && m.Answer != nil {
+				m.Answer(&results[i].Instance)
+			}
 			if fault == LaunchLost && results[i].Err == nil {
 				results[i] = cloud.LaunchResult{Err: errCloud}
 			}
@@ -218,7 +244,11 @@ func (s *provider) Get(_ context.Context, id string) (cloud.Instance, error) {
 	if i == nil || i.state >= stopping {
 		return cloud.Instance{}, cloud.ErrNotFound
 	}
-	return i.Instance, nil
+	got := i.Instance
+	if m := s.cloud.w.opts.Mutant; m != nil && m.Answer != nil {
+		m.Answer(&got)
+	}
+	return got, nil
 }
 
 // List returns all instances.

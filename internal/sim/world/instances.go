@@ -53,7 +53,9 @@ func (c *cloudSim) State(node string) (cluster.InstanceState, bool) {
 func (c *cloudSim) costs() float64 {
 	sum := 0.0
 	for _, i := range c.live() {
-		sum += i.price
+		if !i.isDoomed {
+			sum += i.price
+		}
 	}
 	return sum
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 // Mutant is a bug put between the product and the world: it changes what the product sees
@@ -26,6 +27,10 @@ type Mutant struct {
 	Launch    func(w *World, r *cloud.LaunchRequest)
 	Terminate func(id string) (done bool, err error)
 	List      func(list []cloud.Instance) []cloud.Instance
+	// Answer changes what is answered about an instance, Failed a late failure, Patience how long launches may take.
+	Answer   func(i *cloud.Instance)
+	Failed   func(f *cloud.Failure)
+	Patience func(p lifecycle.Patience) lifecycle.Patience
 	// Pause changes for how long an item of a queue rests, Now what time it is.
 	Pause func(time.Duration) time.Duration
 	Now   func(time.Time) time.Time

@@ -19,6 +19,8 @@ import (
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -206,6 +208,15 @@ var mutants = []struct {
 		}
 	}}, 1},
 	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 1},
+	{Mutant{Name: "provisional IDs are taken for provider IDs", With: []Fault{LateIDs}, Answer: func(i *cloud.Instance) { i.Provisional = false }}, 1},
+	{Mutant{Name: "late failures are not seen", With: []Fault{LateFailures, ShortAtFirst}, Answer: func(i *cloud.Instance) { i.Failed = nil }}, 1},
+	{Mutant{Name: "late failures are of another place", With: []Fault{LateFailures, ShortAtFirst}, Failed: func(f *cloud.Failure) {
+		f.Short = []catalog.Place{{Type: "another", Zone: "test-zone-a", CapacityType: "spot"}}
+	}}, 1},
+	{Mutant{Name: "launches that are never decided are waited for", With: []Fault{LateIDs, StuckLaunches}, Patience: func(p lifecycle.Patience) lifecycle.Patience {
+		p.Launch = 24 * time.Hour
+		return p
+	}}, 1},
 	{Mutant{Name: "sums wrap", See: pod(func(_ *World, p *corev1.Pod) { wrap(p) })}, seedAbsurd},
 }
 

@@ -42,13 +42,14 @@ func Run(seed uint64, opts Options) Result {
 	w.statics, w.buffers, w.gangs = newStatics(w, seed), newBuffers(w, seed), newGangs(w, seed)
 	w.reboots = newReboots(w, seed)
 	w.arrivals = newArrivals(w, seed)
+	w.late = newLateLaunches(w, seed)
 	closeJournal := w.keepDecisions()
 	w.play()
 	closeJournal()
 	return Result{
 		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
-		Stats: w.Stats, Work: w.work, Violation: w.said,
 		Arrived: w.arrivals.result(),
+		Stats:   w.Stats, Work: w.work, Hourly: w.cloud.costs(), LateWaits: w.late.waits, Violation: w.said,
 	}
 }
 

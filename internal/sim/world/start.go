@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	corecluster "github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -194,6 +195,8 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		}
 	}
 	switch r := r.(type) {
+	case *interruption.Loop:
+		p.interruption = r
 	case *apply.Evictor:
 		q := newQueue(p, workqueue.NewTypedItemExponentialFailureRateLimiter[corecluster.PodRef](100*time.Millisecond, 10*time.Second))
 		q.work = func(corecluster.PodRef) { r.Next(p.ctx) }

@@ -18,6 +18,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
@@ -75,6 +76,7 @@ type World struct {
 	gangs     *gangs
 	reboots   *reboots
 	arrivals  *arrivals // nil: the load is drawn
+	late      *lateLaunches
 	// process leads. former was the leader before, and does not know yet that another leads; nil: nobody.
 	process, former *process
 	// decisions is the product's own journal; nil: none is kept.
@@ -99,6 +101,10 @@ type Result struct {
 	NodeHours float64
 	// Stats is how often what happened, Work how often each loop and each controller looked.
 	Stats, Work map[string]int
+	// Hourly is what ran cost at the end, LateWaits how long the product took to launch after each launch that failed late,
+	// or after the cloud got instance types.
+	Hourly    float64
+	LateWaits []time.Duration
 	// Violation says what must not happen and did; empty: nothing.
 	Violation string
 	// Arrived is what came of Options.Arrivals.
@@ -140,6 +146,13 @@ type instance struct {
 	// when it is. orphanSince is since when nothing in the API server accounts for it.
 	silentSince, frozen, orphanSince time.Time
 	ordered                          cloud.LaunchRequest
+	// final is the provider ID of an instance that has a provisional one. isStuck: it never gets it. failedAt is when its
+	// launch failed, ignoredSince since when the product does nothing about that.
+	final   string
+	isStuck bool
+	// isDoomed: it was accepted though it was not in stock, and its launch fails.
+	isDoomed               bool
+	failedAt, ignoredSince time.Time
 	// boots: it is being rebooted. booted is how often it was, bootedAt when the last time. A reboot mends what
 	// it has if mends.
 	boots    bool
@@ -326,7 +339,10 @@ type process struct {
 	client    *cluster.Client
 	parts     *operator.Parts
 	warm      []interface{ Warmup(context.Context) error }
-	loops     []*looper
+	// typesChanged tells it that the instance types of a class have changed. interruption acts on notices.
+	typesChanged func(cloud.ClassRef)
+	interruption *interruption.Loop
+	loops        []*looper
 	// running: everything was listed. dead: it has crashed, and what it still does has no effect.
 	running, dead bool
 	// stopped is until when it stands still.

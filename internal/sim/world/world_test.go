@@ -152,7 +152,7 @@ func readFailed(line string) (seed uint64, o Options, err error) {
 	if o.Calm, err = time.ParseDuration(rest); err != nil {
 		return 0, o, err
 	}
-	for _, f := range []Fault{StaticPools, Buffers, Gangs, Reboots} {
+	for _, f := range []Fault{StaticPools, Buffers, Gangs, Reboots, LateIDs, LateFailures, StuckLaunches, LateNotices} {
 		if slices.Contains(strings.Fields(line), string(f)) {
 			o.With = append(o.With, f)
 		} else {

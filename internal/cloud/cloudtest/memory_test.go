@@ -1,0 +1,245 @@
+package cloudtest_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+)
+
+// decides is how long the memory takes to decide about a launch that it has accepted.
+const decides = 100 * time.Millisecond
+
+// memory is a cloud in memory. Its classes are default, accepts and fails. lie, if any, is the name of a
+// sentence that it breaks.
+type memory struct {
+	lie string
+
+	mu       sync.Mutex
+	launched map[string]*memoryInstance // by token
+	made     int
+}
+
+type memoryInstance struct {
+	cloud.Instance
+	request     cloud.LaunchRequest
+	class       string
+	at          time.Time
+	provisional string
+}
+
+func class(name string) cloud.ClassRef {
+	return cloud.ClassRef{Group: "memory.test", Kind: "Class", Name: name}
+}
+
+// Name returns "memory".
+func (*memory) Name() string { return "memory" }
+
+// ClassKinds returns the only kind.
+func (*memory) ClassKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{{Group: "memory.test", Version: "v1", Kind: "Class"}}
+}
+
+// Vocabulary returns nothing.
+func (*memory) Vocabulary() cloud.Vocabulary { return cloud.Vocabulary{} }
+
+// Types returns two.
+func (*memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+	if ref.Name == "missing" {
+		return nil, cloud.ErrNotFound
+	}
+	var types []*catalog.Type
+	for i, name := range []string{"small", "large"} {
+		types = append(types, &catalog.Type{
+			Name: name, Capacity: quantity.List{quantity.CPU: 1000, quantity.Memory: 1 << 30, quantity.Pods: 10},
+			Requirements: label.Requirements{
+				label.InstanceType: label.In(name), label.Zone: label.In("a"), label.CapacityType: label.In("spot"), corev1.LabelOSStable: label.In("linux"),
+			},
+			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: float64(i + 1)}},
+		})
+	}
+	return types, nil
+}
+
+// Launch accepts, or refuses a missing class.
+func (m *memory) Launch(_ context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var results []cloud.LaunchResult
+	for _, r := range requests {
+		if r.Class.Name == "missing" {
+			results = append(results, cloud.LaunchResult{Err: &cloud.Failure{Kind: cloud.NoCapacity, Message: "there is no such class"}})
+			continue
+		}
+		i := m.launched[r.Token]
+		if i == nil || m.lie == "failures are forgotten" && m.now(i).Failed != nil {
+			m.made++
+			i = &memoryInstance{request: r, class: r.Class.Name, at: time.Now(), provisional: fmt.Sprintf("order-%d", m.made)}
+			i.Instance = cloud.Instance{
+				ID: fmt.Sprintf("memory://%d", m.made), Token: r.Token, Claim: r.Claim, Created: i.at,
+				Labels:   map[string]string{label.InstanceType: r.Choices[0].Type.Name, label.Zone: "a", label.CapacityType: "spot", corev1.LabelOSStable: "linux"},
+				Capacity: r.Choices[0].Type.Capacity, Allocatable: r.Choices[0].Type.Allocatable(),
+			}
+			m.launched[r.Token] = i
+		}
+		results = append(results, cloud.LaunchResult{Instance: m.now(i)})
+	}
+	return results
+}
+
+// now returns what an instance is by now.
+func (m *memory) now(i *memoryInstance) cloud.Instance {
+	is := i.Instance
+	isDecided := time.Since(i.at) >= decides
+	switch {
+	case i.class == "accepts" && m.lie == "the ID is never provisional":
+	case i.class == "accepts" && !isDecided, i.class == "fails":
+		is.ID, is.Provisional = i.provisional, true
+		if i.class == "fails" && isDecided {
+			is.Failed = &cloud.Failure{Kind: cloud.NoCapacity, Message: "sold out"}
+		}
+	case i.class == "accepts" && m.lie == "the final ID is the provisional one":
+		is.ID = i.provisional
+	}
+	if is.Failed != nil && m.lie == "nobody knows where" {
+		is.Labels = nil
+	}
+	return is
+}
+
+func (m *memory) find(id string) *memoryInstance {
+	for _, i := range m.launched {
+		if m.lie == "the provisional ID is forgotten" && m.now(i).ID != id {
+			continue
+		}
+		if id == i.ID || id == i.provisional {
+			return i
+		}
+	}
+	return nil
+}
+
+// Terminate ends at once.
+func (m *memory) Terminate(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.find(id); i != nil && !(m.lie == "what is undecided stays" && m.now(i).Provisional) {
+		delete(m.launched, i.Token)
+	}
+	return cloud.ErrNotFound
+}
+
+// Get returns an instance.
+func (m *memory) Get(_ context.Context, id string) (cloud.Instance, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.find(id)
+	if i == nil {
+		return cloud.Instance{}, cloud.ErrNotFound
+	}
+	if is := m.now(i); is.Failed == nil || m.lie != "what has failed is gone" {
+		return is, nil
+	}
+	return cloud.Instance{}, cloud.ErrNotFound
+}
+
+// List returns all.
+func (m *memory) List(context.Context) ([]cloud.Instance, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []cloud.Instance
+	for _, i := range m.launched {
+		if is := m.now(i); is.Failed == nil || m.lie != "what has failed is not listed" {
+			all = append(all, is)
+		}
+		if m.lie == "two of one launch are listed" && !m.now(i).Provisional {
+			all = append(all, cloud.Instance{ID: i.provisional, Token: i.Token})
+		}
+	}
+	return all, nil
+}
+
+// node returns the Node of an instance.
+func (m *memory) node(t cloudtest.T, id string) *corev1.Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.find(id)
+	if i == nil {
+		t.Fatalf("there is no instance %s", id)
+	}
+	labels := maps.Clone(i.Labels)
+	maps.Copy(labels, i.request.Labels)
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: labels, Annotations: i.request.Annotations},
+		Spec:       corev1.NodeSpec{ProviderID: m.now(i).ID},
+		Status:     corev1.NodeStatus{Capacity: translate.ResourceList(i.Capacity)},
+	}
+	for _, taint := range i.request.Taints {
+		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: corev1.TaintEffect(taint.Effect)})
+	}
+	return node
+}
+
+func memoryHarness(lie string) cloudtest.Harness {
+	m := &memory{lie: lie, launched: map[string]*memoryInstance{}}
+	return cloudtest.Harness{
+		Provider: m, Restart: func(cloudtest.T) cloud.Provider { return m },
+		Class: class("default"), Missing: class("missing"), Accepts: class("accepts"), Fails: class("fails"),
+		Registered: true, Node: m.node,
+	}
+}
+
+func TestAMemoryIsACloud(t *testing.T) {
+	t.Parallel()
+	cloudtest.Run(t, func(*testing.T) cloudtest.Harness { return memoryHarness("") })
+}
+
+// TestLiesAboutLaunchesAreFound: each sentence about launches that are decided later fails for a cloud that breaks it.
+func TestLiesAboutLaunchesAreFound(t *testing.T) {
+	t.Parallel()
+	const (
+		idLater   = "a provider ID that comes later replaces the provisional one"
+		undecided = "an instance without its provider ID can end"
+		failsLate = "a launch that fails later says so until it is terminated"
+	)
+	for lie, sentence := range map[string]string{
+		"the ID is never provisional":         idLater,
+		"the final ID is the provisional one": idLater,
+		"the provisional ID is forgotten":     idLater,
+		"two of one launch are listed":        idLater,
+		"what is undecided stays":             undecided,
+		"what has failed is gone":             failsLate,
+		"what has failed is not listed":       failsLate,
+		"nobody knows where":                  failsLate,
+		"failures are forgotten":              failsLate,
+	} {
+		t.Run(lie, func(t *testing.T) {
+			t.Parallel()
+			for _, test := range cloudtest.Tests() {
+				if test.Name != sentence {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) { // a test that waits in vain does so for a minute
+					got := cloudtest.Check(t.Context(), test.Name, func(c cloudtest.T) { test.Run(c, memoryHarness(lie)) })
+					if got.Verdict != cloudtest.Failed {
+						t.Errorf("%s: %s %v, want that it fails", sentence, got.Verdict, got.Why)
+					}
+				})
+			}
+		})
+	}
+}
