@@ -65,6 +65,9 @@ type Parts struct {
 	Cloud    cloud.Provider
 	// Nominations writes the nominations on pods.
 	Nominations client.Client
+	// Launches creates NodeClaims for pending pods, and writes on NodeClaims what was launched; nil: the manager's client
+	// does.
+	Launches client.Client
 	Now         func() time.Time
 	Events      *observe.Recorder
 	Metrics     *observe.Metrics
@@ -186,10 +189,14 @@ func (p *Parts) loops() []registrant {
 		Log: p.log("nodepool.readiness"), StaticCapacity: isStatic,
 	}
 	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
-	claims := &lifecycle.Controller{Client: c, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
+	launches := p.Launches
+	if launches == nil {
+		launches = c
+	}
+	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
-		return &apply.Launcher{Client: c, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
+		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
 	}
 	packing := pack.Options{
 		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",

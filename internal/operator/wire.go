@@ -79,12 +79,16 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err != nil {
 		return &configError{err}
 	}
-	nominations, err := apply.NominatorClient(mgr)
+	nominations, err := apply.UrgentClient(mgr)
+	if err != nil {
+		return err
+	}
+	launches, err := apply.UrgentClient(mgr)
 	if err != nil {
 		return err
 	}
 	p := &Parts{
-		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Nominations: nominations, Now: time.Now,
+		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Nominations: nominations, Launches: launches, Now: time.Now,
 		Events: observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal, Views: opts.views, Traces: opts.traces,
 	}
 	if err := p.Assemble(ctx); err != nil {

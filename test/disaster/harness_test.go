@@ -85,11 +85,12 @@ func (w *world) begin() {
 	settings.DisableClusterStateObservability = true // its metrics are the process's
 	c := w.kube.newClient(ctx, float64(settings.KubeClientQPS), settings.KubeClientBurst)
 	nominations := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
+	launches := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
 	reader := w.kube.newReader(ctx)
 	m := &standIn{client: c, reader: reader, cache: cacheOf{watches: &watches{Reader: reader, kube: w.kube, ctx: ctx}}}
 	cloud := w.provider(c, reader)
 	parts := &operator.Parts{
-		Manager: m, Settings: settings, Cloud: cloud, Nominations: nominations, Now: time.Now,
+		Manager: m, Settings: settings, Cloud: cloud, Nominations: nominations, Launches: launches, Now: time.Now,
 		Events: observe.NewRecorder(recorder{w: w}, time.Now), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
 		Conditions: observe.NewConditions(cloud.ClassKinds(), time.Now), Log: w.log,
 	}

@@ -120,7 +120,7 @@ func (p *reconciliation) perform(ctx context.Context, step *core.Step, answer co
 		return nil
 	case core.RecordLaunch:
 		p.overlay(launched)
-		if err := apply.RecordLaunch(ctx, p.Client, p.claim, launched, p.Now()); err != nil {
+		if err := apply.RecordLaunch(ctx, p.Launches, p.claim, launched, p.Now()); err != nil {
 			return err
 		}
 		p.reportLaunched(launched)

@@ -50,12 +50,14 @@ type Overlays interface {
 
 // Controller is the loop. Its fields are set once, before Register.
 type Controller struct {
-	Client  client.Client
-	Cloud   cloud.Provider
-	Now     func() time.Time
-	Events  *observe.Recorder
-	Metrics *observe.Metrics
-	Log     *slog.Logger
+	Client client.Client
+	// Launches writes what was launched.
+	Launches client.Client
+	Cloud    cloud.Provider
+	Now      func() time.Time
+	Events   *observe.Recorder
+	Metrics  *observe.Metrics
+	Log      *slog.Logger
 	// Traces may be nil.
 	Traces *observe.Traces
 	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would

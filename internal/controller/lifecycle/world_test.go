@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 	}
 	must(t, w.Create(t.Context(), &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}))
 	w.Run(t,
-		&lifecycle.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log},
+		&lifecycle.Controller{Client: c, Launches: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log},
 		&termination.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Metrics: w.Metrics, Log: w.Log},
 		&consistency.Controller{Client: c, Cloud: w.cloud, Now: time.Now, Events: w.Events, Log: w.Log},
 		&podevents.Controller{Client: c, Cloud: w.cloud, Now: time.Now},

@@ -115,9 +115,9 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	synced, err := w.mirror.Feed(ctx, mgr.GetCache())
 	must(t, err)
-	claims := &lifecycle.Controller{Client: c, Cloud: cloud, Now: time.Now, Events: events, Metrics: metrics, Log: log}
+	claims := &lifecycle.Controller{Client: c, Launches: c, Cloud: cloud, Now: time.Now, Events: events, Metrics: metrics, Log: log}
 	if nominate {
-		writer, err := apply.NominatorClient(mgr)
+		writer, err := apply.UrgentClient(mgr)
 		must(t, err)
 		nominator := &nomination.Loop{
 			Mirror: w.mirror, Nominator: &apply.Nominator{Client: writer, Mirror: w.mirror}, Log: log, Now: time.Now, Synced: synced, WaitMost: waitMost,

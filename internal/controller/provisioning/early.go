@@ -29,7 +29,7 @@ type Early struct {
 const (
 	EarlyIdle     = 100 * time.Millisecond
 	EarlyPatience = 4 * time.Second
-	EarlyPremium  = 0.01
+	EarlyPremium  = 0.005
 )
 
 // decideEarly makes a plan before the window ends, and launches what is certain. All else is left to the end

@@ -28,9 +28,9 @@ const (
 	// parallel. The Nodes of one step should open at the same instant, as far as possible.
 	nominationsAtOnce = 32
 	opensAtOnce       = 64
-	// nominatorShare is how many times as many requests the Nominator may send as all
-	// others: they are small, and while one waits kube-scheduler may bind its pod elsewhere.
-	nominatorShare = 5
+	// urgentShare is how many times as many requests an urgent client may send as the manager's: they are
+	// small, and while one waits so do pods, or kube-scheduler may bind a pod elsewhere.
+	urgentShare = 5
 )
 
 // Nominator writes on pods which node they are meant for, and opens Nodes.
@@ -42,13 +42,13 @@ type Nominator struct {
 	OneByOne bool
 }
 
-// NominatorClient returns a client with limits of its own on requests to the API server.
-func NominatorClient(mgr manager.Manager) (client.Client, error) {
+// UrgentClient returns a client with limits of its own on requests to the API server, for the Nominator or for launches.
+func UrgentClient(mgr manager.Manager) (client.Client, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
-	config.QPS, config.Burst = config.QPS*nominatorShare, config.Burst*nominatorShare
+	config.QPS, config.Burst = config.QPS*urgentShare, config.Burst*urgentShare
 	c, err := client.New(config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("connect the nominator: %w", err)
+		return nil, fmt.Errorf("connect the client for urgent writes: %w", err)
 	}
 	return noting(c, mgr.GetClient()), nil
 }

@@ -52,15 +52,15 @@ func arrivalRuleSet() []rule {
 		{"short idle", early(100*ms, never, blind)},
 		{"complete", early(100*ms, never, patience(0))},
 		{"complete, patient", early(100*ms, never, nil)},
-		{"full", early(time.Hour, 0.01, nil)},
+		{"full", early(time.Hour, provisioning.EarlyPremium, nil)},
 		{"premium 0", early(100*ms, 0, nil)},
 		{"premium 5 %", early(100*ms, 0.05, nil)},
 		{"premium 15 %", early(100*ms, 0.15, nil)},
-		{"idle 50 ms", early(50*ms, 0.01, nil)},
-		{"idle 200 ms", early(200*ms, 0.01, nil)},
-		{"patience 0 s", early(100*ms, 0.01, patience(0))},
-		{"patience 1 s", early(100*ms, 0.01, patience(time.Second))},
-		{"patience 10 s", early(100*ms, 0.01, patience(10*time.Second))},
+		{"idle 50 ms", early(50*ms, provisioning.EarlyPremium, nil)},
+		{"idle 200 ms", early(200*ms, provisioning.EarlyPremium, nil)},
+		{"patience 0 s", early(100*ms, provisioning.EarlyPremium, patience(0))},
+		{"patience 1 s", early(100*ms, provisioning.EarlyPremium, patience(time.Second))},
+		{"patience 10 s", early(100*ms, provisioning.EarlyPremium, patience(10*time.Second))},
 	}
 }
 
@@ -127,4 +127,82 @@ func printArrived(out io.Writer, p Pattern, rule string, got, window []Arrived) 
 func median[T float64 | time.Duration](of []T) T {
 	slices.Sort(of)
 	return of[len(of)/2]
+}
+
+// dearerMost is how much more what runs in the end may cost than with the window, on average over a few seeds.
+const dearerMost = 1.015
+
+// arrivalMutants are bugs in what is launched before a batch window ends, each with a pattern that shows it.
+var arrivalMutants = []struct {
+	name    string
+	pattern Pattern
+	set     func(*provisioning.Early)
+}{
+	{"every launch is certain", LargeApp, func(e *provisioning.Early) { e.Premium = 1e9 }},
+	{"owners are not asked", SlowApp, func(e *provisioning.Early) { e.ComingCount, e.Patience = func() int { return 0 }, 0 }},
+	{"nobody is patient", CronStorm, func(e *provisioning.Early) { e.Patience = 0 }},
+	{"no window is complete", OnePod, func(e *provisioning.Early) { e.Idle = time.Hour }},
+	{"no launch is certain", LargeApp, func(e *provisioning.Early) { e.Premium = never }},
+}
+
+// TestArrivalsAreServedEarly: pods of these patterns wait less than with the window, and what runs in the end
+// costs about the same. Each bug is found by that.
+func TestArrivalsAreServedEarly(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("long")
+	}
+	for _, m := range arrivalMutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			window := arrived(t, m.pattern, func(l *provisioning.Loop) { l.Early = nil })
+			if why := worse(window, arrived(t, m.pattern, nil)); why != "" {
+				t.Errorf("%s, without a bug: %s", m.pattern, why)
+			}
+			why := worse(window, arrived(t, m.pattern, func(l *provisioning.Loop) {
+				e := *l.Early
+				m.set(&e)
+				l.Early = &e
+			}))
+			if why == "" {
+				t.Error("the bug is not found")
+			}
+			t.Log(why)
+		})
+	}
+}
+
+// arrived plays a pattern with a few seeds.
+func arrived(t *testing.T, p Pattern, set func(*provisioning.Loop)) (got []Arrived) {
+	t.Helper()
+	for s := range uint64(3) {
+		r := Run(s+1, arrivalsOptions(p, set))
+		if r.Violation != "" || len(r.Arrived.Waits) == 0 || r.Arrived.PriceLater == 0 {
+			t.Fatalf("%s, seed %d: %s, %d pods", p, s+1, r.Violation, len(r.Arrived.Waits))
+		}
+		got = append(got, r.Arrived)
+	}
+	return got
+}
+
+// worse says in what arrivals were served worse than with the window; empty: in nothing.
+func worse(window, got []Arrived) string {
+	price, waited, before := 0.0, time.Duration(0), time.Duration(0)
+	for i := range got {
+		price += got[i].Price / window[i].Price / float64(len(got))
+		for _, w := range got[i].Waits {
+			waited += w / time.Duration(len(got[i].Waits))
+		}
+		for _, w := range window[i].Waits {
+			before += w / time.Duration(len(window[i].Waits))
+		}
+	}
+	switch {
+	case price > dearerMost:
+		return fmt.Sprintf("it costs %.3f times as much", price)
+	case waited > before/2:
+		return fmt.Sprintf("pods wait %s, and %s for the window", waited, before)
+	default:
+		return ""
+	}
 }
