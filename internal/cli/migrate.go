@@ -15,7 +15,7 @@ func newMigrate() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newMigrateCRDs(), newMigrateNodeGroups())
+	cmd.AddCommand(newMigrateCRDs(), newMigrateDrain(), newMigrateNodeGroups())
 	return cmd
 }
 

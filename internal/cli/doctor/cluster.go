@@ -134,12 +134,11 @@ func schemas(definition *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// others looks for an autoscaler that works already.
-func others(ctx context.Context, c client.Client, now time.Time) Finding {
-	const check = "other autoscalers"
+// holders says who holds a lease of an autoscaler of this API, in whatever namespace.
+func holders(ctx context.Context, c client.Client, now time.Time) ([]string, error) {
 	var leases coordinationv1.LeaseList
 	if err := c.List(ctx, &leases); err != nil {
-		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
+		return nil, err
 	}
 	var holders []string
 	for i := range leases.Items {
@@ -153,6 +152,16 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 		}
 	}
 	slices.Sort(holders)
+	return holders, nil
+}
+
+// others looks for an autoscaler that works already.
+func others(ctx context.Context, c client.Client, now time.Time) Finding {
+	const check = "other autoscalers"
+	holders, err := holders(ctx, c, now)
+	if err != nil {
+		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
+	}
 	switch found := strings.Join(holders, "; "); {
 	case len(holders) > 1:
 		return Finding{Check: check, Status: checkup.Failed, Found: found, Remedy: "stop all but one: they launch nodes for the same pods, and remove each other's instances"}

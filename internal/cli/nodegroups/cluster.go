@@ -1,8 +1,9 @@
 // Package nodegroups reads from a cluster what it says of its node groups, without any right in the cloud: the
 // labels of Nodes, and the flags and ConfigMaps of Cluster Autoscaler. It also prices what the groups become, and
-// says in which order to drain them. internal/cloud/aws/nodegroup translates what it reads.
+// says in which order to drain them, and drains them. internal/cloud/aws/nodegroup translates what it reads.
 //
-// Read cluster.go (what is read), then report.go (prices, and the order).
+// Read cluster.go (what is read), report.go (prices, and the order), then drain.go (what a drain has before it)
+// and drainer.go (the drain).
 package nodegroups
 
 import (
