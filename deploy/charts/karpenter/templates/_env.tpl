@@ -28,6 +28,7 @@
 - {env: CONSOLIDATION_SPOT_POOLS, value: consolidationSpotPools}
 - {env: CONSOLIDATION_STEP_MAX, value: consolidationStepMax}
 - {env: LAUNCH_PRICE_CAP, value: launchPriceCap}
+- {env: RESILIENCE_PREMIUM, value: resiliencePremium}
 - {env: NOMINATE_PODS, value: nominatePods}
 - {env: NOMINATE_WAIT_MAX, value: nominateWaitMax}
 - {env: LEGACY_NODE_REPAIR, value: legacyNodeRepair}
