@@ -6,29 +6,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// spotPremium is how many times the premium may be paid for nodes that are launched as spot: spot nodes
-// are lost more often.
-const spotPremium = 2
-
 // resilient returns a solver whose workloads lose fewer pods with one node, and whose plan costs no more
 // than the premium on top of this one's. start begins a solve anew.
 //
 // First pods are exchanged between the nodes of this plan, which costs nothing. Where a node still has
 // more pods of a workload than it should, nodes are launched anew with a limit to that, a strict one
-// first.
+// first. At last the zones of the nodes are chosen.
 func (s *solver) resilient(start func() *solver) *solver {
 	if s.state.CountOnPlanned() == 0 {
 		return s
 	}
 	board, base := disperse.NewBoard(s.state), s.cost()
 	before, spot := board.Loss()
-	most := base.hourly + s.state.Model.Options.ResiliencePremium*(base.hourly+(spotPremium-1)*spot) + priceSlack
+	most := base.hourly + s.state.Model.Options.ResiliencePremium*(base.hourly+(disperse.Weight(true)-1)*spot) + priceSlack
 	best := s
-	if board.Balance(); !board.IsOver() {
-		best.closeAll()
-		return best.noteResilience(board, before, base.hourly)
-	}
+	board.Balance()
 	for _, share := range disperse.Shares() {
+		if !board.IsOver() {
+			break
+		}
 		v := start()
 		board.Cap(v.state.Classes, share)
 		v.state.PlaceOnExisting()
@@ -42,7 +38,12 @@ func (s *solver) resilient(start func() *solver) *solver {
 			break
 		}
 	}
-	best.closeAll()
+	board.Zones(most - best.cost().hourly)
+	for _, b := range best.state.Planned {
+		if b.Refusal.IsYes() {
+			b.FixDomains()
+		}
+	}
 	return best.noteResilience(board, before, base.hourly)
 }
 

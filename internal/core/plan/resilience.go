@@ -24,5 +24,10 @@ func (r Resilience) String() string {
 	if r.CheapestHourly > 0 && r.SpreadHourly != r.CheapestHourly {
 		cost = fmt.Sprintf("%+.1f %%", 100*(r.SpreadHourly/r.CheapestHourly-1))
 	}
-	return fmt.Sprintf("largest share of any workload on one node: %.0f %% → %.0f %%, %s", 100*r.Before.Node, 100*r.After.Node, cost)
+	spot := ""
+	if r.Before.SpotOffering > 0 || r.After.SpotOffering > 0 {
+		spot = fmt.Sprintf(", on one spot offering: %.0f %% → %.0f %%", 100*r.Before.SpotOffering, 100*r.After.SpotOffering)
+	}
+	return fmt.Sprintf("largest share of any workload on one node: %.0f %% → %.0f %%%s, in one zone: %.0f %% → %.0f %%, %s",
+		100*r.Before.Node, 100*r.After.Node, spot, 100*r.Before.Zone, 100*r.After.Zone, cost)
 }

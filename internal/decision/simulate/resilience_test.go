@@ -32,7 +32,7 @@ func shareOnNode(s *scenario.Scenario, p *scenario.Plan) (most float64) {
 // and half of the plans cost no more than 2 % more.
 func TestSpreadPlansOfPublicScenarios(t *testing.T) {
 	t.Parallel()
-	const premium, median, most = 0.03, 1.02, 0.25
+	const premium, median, most, zoneMost = 0.03, 1.02, 0.25, 0.5
 	// dear are the scenarios where a quarter costs more than the premium, and what is reached within it.
 	dear := map[string]float64{"p2-small-cluster-4xl": 0.5}
 	files, err := filepath.Glob(filepath.Join("testdata", "p[12]*.json.gz"))
@@ -65,6 +65,9 @@ func TestSpreadPlansOfPublicScenarios(t *testing.T) {
 		limit := most
 		if dear[name] > 0 {
 			limit = dear[name]
+		}
+		if zone := after.Plan.Resilience.After.Zone; zone > zoneMost {
+			t.Errorf("%s: a zone has %.0f %% of a workload, want %.0f %% at most", name, 100*zone, 100*zoneMost)
 		}
 		share := shareOnNode(s, after.File)
 		if share > limit {

@@ -26,6 +26,7 @@ type Board struct {
 	nodes    []node  // by planned node
 	class    int32   // the class at hand
 	here     []int32 // by planned node: how many of its pods
+	zones    *zones  // what zones have is kept, too; nil: it is not
 	searches int
 }
 
@@ -105,7 +106,7 @@ func (x *Board) Balance() {
 		if x.size[c] < 2 || !x.movable[c] {
 			continue
 		}
-		limit := limitOf(x.size[c], nodeShare)
+		limit := Limit(x.size[c])
 		x.class = int32(c)
 		any := false
 		for i := range x.nodes {
@@ -151,8 +152,11 @@ func (x *Board) pass(c int32, i, j int, limit int32) bool {
 			continue
 		}
 		back := min(x.nodes[j].held[h].n, atOnce)
+		if x.zones != nil {
+			back = min(back, x.zones.room(u, i, j))
+		}
 		if x.size[u] > 1 {
-			back = min(back, limitOf(x.size[u], nodeShare)-x.nodes[i].count(u))
+			back = min(back, Limit(x.size[u])-x.nodes[i].count(u))
 		}
 		for m := int32(1); m <= back && x.fits(i, u, m, c, 1); m++ {
 			if x.fits(j, c, 1, u, m) {
@@ -175,8 +179,15 @@ func (x *Board) pass(c int32, i, j int, limit int32) bool {
 // alike reports whether it makes no difference to rules between pods on which of two nodes a pod of
 // the class is.
 func (x *Board) alike(c int32, i, j int) bool {
+	keys := x.state.Classes[c].Keys
+	if len(keys) == 0 {
+		return true
+	}
 	a, b := &x.nodes[i].plan.Domains, &x.nodes[j].plan.Domains
-	for _, k := range x.state.Classes[c].Keys {
+	if !slices.Equal(a.Counts, b.Counts) || !slices.Equal(a.Doubt, b.Doubt) {
+		return false
+	}
+	for _, k := range keys {
 		if a.Domain[k] < 0 || a.Domain[k] != b.Domain[k] {
 			return false
 		}
@@ -240,6 +251,9 @@ func (x *Board) move(c int32, i, j int, n int32) {
 			to.plan.Require(t)
 		}
 	}
+	if x.zones != nil {
+		x.zones.move(c, i, j, n)
+	}
 	from.of(c).n -= n
 	to.of(c).n += n
 	from.plan.Used.AddN(cl.Need, -int64(n))
@@ -253,6 +267,11 @@ func (x *Board) move(c int32, i, j int, n int32) {
 // finish assigns pods as the nodes hold them now, and leaves each node the types that hold its pods.
 func (x *Board) finish() {
 	surplus := make([][]int32, len(x.size))
+	for i := range x.nodes {
+		for h := range x.nodes[i].held {
+			x.nodes[i].held[h].kept = 0
+		}
+	}
 	of := x.state.ClassOf()
 	for p, at := range x.state.Assignments {
 		if at.Kind != model.OnPlanned || !x.nodes[at.Index].changed {
@@ -289,7 +308,7 @@ func (x *Board) finish() {
 func (x *Board) IsOver() bool {
 	for i := range x.nodes {
 		for _, h := range x.nodes[i].held {
-			if x.size[h.class] > 1 && h.n > limitOf(x.size[h.class], nodeShare) {
+			if x.size[h.class] > 1 && h.n > Limit(x.size[h.class]) {
 				return true
 			}
 		}

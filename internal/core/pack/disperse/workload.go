@@ -17,6 +17,8 @@ const (
 	nodeShare = 5
 	// fewPods is up to how many pods of a workload half of them may be lost at once.
 	fewPods = 7
+	// A zone should have no more than zonePercent of the pods of a workload.
+	zonePercent = 40
 	// ReportedMin is how many pods a workload must have to be reported.
 	ReportedMin = 10
 )
@@ -32,8 +34,28 @@ func limitOf(pods, share int32) int32 {
 	return max(1, pods/share)
 }
 
-// isWorkload reports whether pods with these constraints are to be spread.
-func isWorkload(sh *cluster.Constraints) bool {
+// Limit returns how many of so many pods of a workload one node should have at most.
+func Limit(pods int32) int32 { return limitOf(pods, nodeShare) }
+
+// Weight returns how many times the premium may be paid for a node: twice for spot nodes, which are lost
+// more often.
+func Weight(isSpot bool) float64 {
+	if isSpot {
+		return 2
+	}
+	return 1
+}
+
+// zoneLimit returns how many of so many pods of a workload one zone should have at most.
+func zoneLimit(pods int32) int32 {
+	if pods <= fewPods {
+		return (pods + 1) / 2
+	}
+	return pods * zonePercent / 100
+}
+
+// IsWorkload reports whether pods with these constraints are to be spread.
+func IsWorkload(sh *cluster.Constraints) bool {
 	if len(sh.Labels) == 0 || len(sh.Spread) > 0 {
 		return false
 	}
@@ -56,7 +78,7 @@ func sizes(s *place.State) []int32 {
 	size := make([]int32, len(s.Classes))
 	of := make(map[*cluster.Constraints]int32, len(s.Classes))
 	for c := range s.Classes {
-		if cl := &s.Classes[c]; !cl.IsBuffer && isWorkload(cl.Constraints) {
+		if cl := &s.Classes[c]; !cl.IsBuffer && IsWorkload(cl.Constraints) {
 			of[cl.Constraints] = int32(c)
 		}
 	}
