@@ -22,7 +22,7 @@ var floors = [][]string{
 	{"internal/core/fit", "internal/core/overlay", "internal/core/topology", "internal/core/drift", "internal/core/plan"},
 	{"internal/core/pack/model", "internal/core/budget", "internal/core/buffer"},
 	{"internal/core/pack/place"},
-	{"internal/core/pack/launch", "internal/core/repack"},
+	{"internal/core/pack/launch", "internal/core/pack/disperse", "internal/core/repack"},
 	{"internal/core/pack", "internal/core/static", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},

@@ -25,6 +25,7 @@ func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
 	var saves, prove, spotToSpot bool
+	var premium float64
 	var evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
@@ -62,8 +63,8 @@ was refused, 2 when the input is wrong.`,
 			if output != simulate.Table && output != simulate.JSON {
 				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", output))
 			}
-			if input.sources() != 1 {
-				return wrongUse(cmd, errors.New("nothing or too much to simulate: give either --scenario or -f or --live"))
+			if err := input.validate(premium); err != nil {
+				return wrongUse(cmd, err)
 			}
 			done := reportWhenLong(cmd.ErrOrStderr(), "reading")
 			c, err := input.read(cmd.Context())
@@ -74,7 +75,7 @@ was refused, 2 when the input is wrong.`,
 			if saves {
 				return simulateSavings(cmd, c, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
 			}
-			c.Options.Prove = prove
+			c.Options.Prove, c.Options.ResiliencePremium = prove, premium
 			return simulateLaunches(cmd, c, output)
 		},
 	}
@@ -85,8 +86,20 @@ was refused, 2 when the input is wrong.`,
 	_ = cmd.Flags().MarkDeprecated("eviction-hourly", "use --consolidation-eviction-hourly-dollars") // the flag is there
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute")
+	cmd.Flags().Float64Var(&premium, "resilience-premium", 0, "the controller's: how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; 0: the cheapest plan")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
+}
+
+// validate reports what is wrong with the flags.
+func (in *simulateInput) validate(premium float64) error {
+	if !(premium >= 0 && premium <= 1) {
+		return fmt.Errorf("--resilience-premium is %g, must be 0 to 1", premium)
+	}
+	if in.sources() != 1 {
+		return errors.New("nothing or too much to simulate: give either --scenario or -f or --live")
+	}
+	return nil
 }
 
 // simulateSavings prints what would make nodes cheaper.

@@ -202,6 +202,7 @@ func (p *Parts) loops() []registrant {
 		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",
 		PriceCap:            p.Settings.LaunchPriceCap,
 		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
+		ResiliencePremium:   p.Settings.ResiliencePremium,
 	}
 	provisioner := p.provisioner(launcher(), packing, quarantine)
 	drains := &termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")}

@@ -62,6 +62,7 @@ type Settings struct {
 	SchedulerConfig                  string
 	InstanceTypesFilePath            string
 	LaunchPriceCap                   float64
+	ResiliencePremium                float64
 	ConsolidationEvictionDollars     float64
 	ConsolidationSavingShareMin      float64
 	ConsolidationGapMax              float64
@@ -119,6 +120,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored with a warning")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "highest price of the instance types of a launch, as a multiple of the cheapest one's; a spot launch exceeds it until it has 15 types and zones to choose from")
+	a.factor(&s.ResiliencePremium, "resilience-premium", 0, "how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; twice as much for spot nodes; 0: the cheapest plan is taken")
 	s.addConsolidation(a)
 	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time that a ready node keeps its startup taint until its pods can safely bind; it is short unless kube-scheduler is overloaded")
@@ -155,6 +157,10 @@ func (s *Settings) Validate() error {
 	if !(s.LaunchPriceCap >= 1) {
 		priceCap = fmt.Errorf("--launch-price-cap is %g; it may be 1 or more", s.LaunchPriceCap)
 	}
+	var premium error
+	if !(s.ResiliencePremium >= 0 && s.ResiliencePremium <= 1) {
+		premium = fmt.Errorf("--resilience-premium is %g; it may be 0 to 1", s.ResiliencePremium)
+	}
 	_, gateErr := s.Gates()
 	_, schedulerErr := translate.DefaultConstraints(s.SchedulerConfig)
 	if schedulerErr != nil {
@@ -172,7 +178,7 @@ func (s *Settings) Validate() error {
 		oneOf("min-values-policy", s.MinValuesPolicy, "Strict", "BestEffort"),
 		between("metrics-port", s.MetricsPort, 0, 65535), between("health-probe-port", s.HealthProbePort, 0, 65535), between("debug-port", s.DebugPort, 0, 65535),
 		between("kube-client-qps", s.KubeClientQPS, 1, 1e6), between("kube-client-burst", s.KubeClientBurst, 1, 1e6),
-		priceCap, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(), s.validateAutoscaler(),
+		priceCap, premium, durations, gateErr, schedulerErr, s.validateJournal(), s.validateConsolidation(), s.validateAutoscaler(),
 	)
 }
 

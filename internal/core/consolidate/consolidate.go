@@ -9,7 +9,8 @@
 //
 // Read search.go (one search), then tries.go (several searches), commands.go and take.go (what was
 // found becomes commands), staged.go and progress.go (a command that is too large is done in
-// stages), consolidator.go and cost.go (what removing a node costs), tuning.go (the constants). It imports the core only,
+// stages), consolidator.go and cost.go (what removing a node costs), workloads.go (what
+// gathering pods costs that placement has spread), tuning.go (the constants). It imports the core only,
 // and not core/disrupt.
 package consolidate
 

@@ -36,6 +36,7 @@ type consolidator struct {
 	fewTypes map[int32]bool
 	groups   groups
 	total    map[string]total // by pool
+	size     []int32          // by class: how many pods the workload has; nil: workloads need not be spread
 	gain     float64          // what the commands save beyond what they cost
 	out      Result
 }
@@ -60,6 +61,7 @@ func newConsolidator(snap *cluster.Snapshot, opts Options, meter *effort.Meter) 
 	for h := range n {
 		c.judge(h)
 	}
+	c.size = c.countWorkloads()
 	c.bound()
 	return c
 }

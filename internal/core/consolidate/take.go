@@ -34,6 +34,7 @@ func (c *consolidator) take(d *draft, mark int, do func(d *draft, mark int) bool
 	if !do(d, mark) || c.s.Nodes.AnyUnplaced() || !c.mayStock(mark, d.remove) {
 		return step, 0, false
 	}
+	cost += c.gatherCost(mark, d.remove)
 	bought, spot := c.s.Nodes.Launched(mark), 0
 	for _, h := range bought {
 		step.SavingHourly -= c.s.Nodes.Price(h)

@@ -45,6 +45,31 @@ func TestEveryPlanIsSound(t *testing.T) {
 	})
 }
 
+// TestEverySpreadPlanIsSound does the same with a premium, which the price must not exceed.
+func TestEverySpreadPlanIsSound(t *testing.T) {
+	t.Parallel()
+	const premium = 0.1
+	rapid.Check(t, func(t *rapid.T) {
+		text := story.Any(t)
+		snap, err := story.Parse(text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		cheapest, p := pack.Solve(snap, pack.Options{}), pack.Solve(snap, pack.Options{ResiliencePremium: premium})
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold} {
+			if err := check(snap, &p); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
+			}
+		}
+		if len(p.Refusals) > len(cheapest.Refusals) {
+			t.Fatalf("%d pods are refused, %d without premium\n%s\n%s", len(p.Refusals), len(cheapest.Refusals), text, story.Print(&p))
+		}
+		if price, most := p.PriceHourly(), cheapest.PriceHourly()*(1+2*premium); price > most+1e-6 {
+			t.Fatalf("the price is %.6f, want %.6f at most\n%s\n%s", price, most, text, story.Print(&p))
+		}
+	})
+}
+
 // priceHolds reports whether the bound is one, and first-fit-decreasing no better.
 func priceHolds(snap *cluster.Snapshot, p *plan.Plan) error {
 	if price := p.PriceHourly(); p.BoundHourly > price+1e-6 {

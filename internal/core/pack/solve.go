@@ -82,9 +82,19 @@ func solved(snap *cluster.Snapshot, opts Options, meter *effort.Meter) (*solver,
 	return s.withChunks(start), 0
 }
 
-// best places the pods at hand. It returns the best solver, which may be another one than s, and a
-// bound as solved does. start begins a solve anew.
+// best returns the cheapest solver, or one whose workloads are spread for a premium, and a bound as solved
+// does. start begins a solve anew.
 func (s *solver) best(start func() *solver) (*solver, float64) {
+	c, bound := s.cheapest(start)
+	if c.state.Model.Options.ResiliencePremium > 0 {
+		c = c.resilient(start)
+	}
+	return c, bound
+}
+
+// cheapest places the pods at hand. It returns the best solver, which may be another one than s, and a
+// bound as solved does. start begins a solve anew.
+func (s *solver) cheapest(start func() *solver) (*solver, float64) {
 	if s.state.Model.Options.FirstFitOnly {
 		s.firstFit()
 		s.finish()
@@ -245,7 +255,7 @@ func (s *solver) closeAll() {
 
 // plan returns the plan, in the order of the snapshot's pending pods, which is by name.
 func (s *solver) plan() plan.Plan {
-	out := plan.Plan{At: s.state.Model.Snapshot.At, Idle: s.idle()}
+	out := plan.Plan{At: s.state.Model.Snapshot.At, Idle: s.idle(), Resilience: s.resilience}
 	launchAt, count := make([]int, len(s.state.Planned)), make([]int, len(s.state.Planned))
 	for _, at := range s.state.Assignments {
 		if at.Kind == model.OnPlanned {

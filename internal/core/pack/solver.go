@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
@@ -22,6 +23,8 @@ type solver struct {
 	// chunks are, by class, the chunks of buffers that are held back, and withheld is how many.
 	chunks   [][]int32
 	withheld int
+	// resilience is what spreading workloads costs and gains.
+	resilience plan.Resilience
 }
 
 // fork returns a solver that goes on from the same point independently. No node must have been

@@ -36,6 +36,11 @@ func TestStories(t *testing.T) {
 			case "solve":
 				opts := pack.Options{MinValuesBestEffort: d.HasArg("best-effort"), IgnorePreferences: d.HasArg("ignore-preferences")}
 				d.MaybeScanArgs(t, "types-max", &opts.TypesMax)
+				if d.HasArg("premium") {
+					var percent int
+					d.ScanArgs(t, "premium", &percent)
+					opts.ResiliencePremium = float64(percent) / 100
+				}
 				p := pack.Solve(snap, opts)
 				return story.Print(&p)
 			default:

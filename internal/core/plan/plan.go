@@ -38,6 +38,8 @@ type Plan struct {
 	GivenUp []string
 	// Effort is how many units of package effort the decision took, if not given up.
 	Effort int64
+	// Resilience is what spreading workloads over nodes costs and gains; zero: the plan is the cheapest.
+	Resilience Resilience
 }
 
 // Disruption is what disruption decides about one snapshot: which nodes are removed, and what is

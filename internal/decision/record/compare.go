@@ -35,6 +35,9 @@ func sayPlan(say func(string, ...any), p *plan.Plan) {
 	for _, r := range p.Refusals {
 		say("pod %s: refused: %s: %s", r.Pod, r.Why.Reason, r.Why)
 	}
+	if p.Resilience.Before != (plan.Loss{}) {
+		say("%s", p.Resilience)
+	}
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		for _, h := range b.Held {

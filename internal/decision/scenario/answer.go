@@ -20,6 +20,9 @@ func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
 		Format: PlanFormat, Scenario: name, LowerBoundPerHour: p.BoundHourly,
 		NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{},
 	}
+	if p.Resilience.Before != (plan.Loss{}) {
+		out.Resilience = p.Resilience.String()
+	}
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		choice, err := Cheapest(snap, l)

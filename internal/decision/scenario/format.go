@@ -138,6 +138,8 @@ type Plan struct {
 	NewNodes          []NewNode  `json:"newNodes"`
 	Existing          []Existing `json:"existing"`
 	Unschedulable     []Share    `json:"unschedulable"`
+	// Resilience says what spreading workloads over nodes costs and gains; absent: the plan is the cheapest.
+	Resilience string `json:"resilience,omitempty"`
 	// Steps are those of mode "consolidate".
 	Steps []Step `json:"steps,omitempty"`
 	// Groups are the names of the groups that shares count, where there is no scenario

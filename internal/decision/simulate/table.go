@@ -96,10 +96,20 @@ func (a *Answer) writeLaunches(b *strings.Builder) {
 		fmt.Fprintf(b, "the price of %s is not known and not in the sum\n", counted(unpriced, "node"))
 	}
 	a.writeComparison(b)
+	a.writeResilience(b)
 	if !pools {
 		fmt.Fprintf(b, "(all from pool %s)\n", rows[0].pool)
 	}
 	b.WriteString("(PODS is per node; of all types that hold them, the cheapest is shown)\n")
+}
+
+// writeResilience says what spreading workloads costs and gains.
+func (a *Answer) writeResilience(b *strings.Builder) {
+	r := &a.Plan.Resilience
+	if r.Before == (plan.Loss{}) {
+		return
+	}
+	fmt.Fprintf(b, "  %s\n", r)
 }
 
 // writeComparison says how far the price is from what it must be at least, and from what

@@ -50,6 +50,9 @@ func Print(p *plan.Plan) string {
 	if b.Len() == 0 {
 		return "nothing\n"
 	}
+	if p.Resilience.Before != p.Resilience.After {
+		fmt.Fprintf(&b, "%s\n", p.Resilience)
+	}
 	return b.String()
 }
 

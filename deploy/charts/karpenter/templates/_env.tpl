@@ -35,6 +35,7 @@
 - {env: CONSOLIDATION_STEP_MAX, value: consolidationStepMax}
 - {env: LAUNCH_PRICE_CAP, value: launchPriceCap}
 - {env: BATCH_LAUNCH_EARLY, value: batchLaunchEarly}
+- {env: RESILIENCE_PREMIUM, value: resiliencePremium}
 - {env: NOMINATE_PODS, value: nominatePods}
 - {env: NOMINATE_WAIT_MAX, value: nominateWaitMax}
 - {env: LEGACY_NODE_REPAIR, value: legacyNodeRepair}

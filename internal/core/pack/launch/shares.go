@@ -68,6 +68,7 @@ func (b *launcher) divideClass(cl *model.PodClass) {
 		return
 	}
 	whole := share{members: b.member(cl, st), count: len(cl.Pods), size: cl.Need, key: -1, bins: bins}
+	whole.perBin = cl.PerNode
 	for _, t := range cheap.Terms {
 		whole.labelConflict = whole.labelConflict || len(t.Open) > 0
 	}

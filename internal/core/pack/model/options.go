@@ -20,6 +20,9 @@ type Options struct {
 	// Effort bounds the work of one decision, in units of package effort; 0: what a decision about
 	// so many pods and nodes may need (see effortFor in package pack).
 	Effort int64
+	// ResiliencePremium is how much more a plan may cost so that fewer pods of a workload can be lost at
+	// once, as a share of the price of the cheapest plan; 0: the cheapest plan is taken.
+	ResiliencePremium float64
 	// FirstFitOnly returns the plan of first-fit-decreasing alone, to compare with.
 	FirstFitOnly bool
 }
