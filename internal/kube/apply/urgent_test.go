@@ -20,25 +20,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
-// nominatorManager is a manager as NominatorClient needs it.
-type nominatorManager struct {
+// urgentManager is a manager as UrgentClient needs it.
+type urgentManager struct {
 	manager.Manager
 	config *rest.Config
 	client client.Client
 }
 
-func (m *nominatorManager) GetConfig() *rest.Config    { return m.config }
-func (m *nominatorManager) GetScheme() *runtime.Scheme { return m.client.Scheme() }
-func (m *nominatorManager) GetRESTMapper() meta.RESTMapper {
+func (m *urgentManager) GetConfig() *rest.Config    { return m.config }
+func (m *urgentManager) GetScheme() *runtime.Scheme { return m.client.Scheme() }
+func (m *urgentManager) GetRESTMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	return mapper
 }
-func (m *nominatorManager) GetClient() client.Client { return m.client }
+func (m *urgentManager) GetClient() client.Client { return m.client }
 
-// TestNominatorsWritesCount: a Node that the nominator has opened is not read as it was before, though the
-// nominator has a client of its own.
-func TestNominatorsWritesCount(t *testing.T) {
+// TestUrgentWritesCount: a Node that an urgent client has written is not read as it was before, though that
+// client is not the manager's.
+func TestUrgentWritesCount(t *testing.T) {
 	ctx := t.Context()
 	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -53,7 +53,7 @@ func TestNominatorsWritesCount(t *testing.T) {
 
 	cached := fakeapi.New(t, node.DeepCopy()).Build()
 	reads := apply.ReadYourWrites(cached, time.Now)
-	nominator, err := apply.NominatorClient(&nominatorManager{config: &rest.Config{Host: server.URL}, client: reads})
+	urgent, err := apply.UrgentClient(&urgentManager{config: &rest.Config{Host: server.URL}, client: reads})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,10 +61,10 @@ func TestNominatorsWritesCount(t *testing.T) {
 	if err := read(); err != nil {
 		t.Fatalf("before anything is written: %v", err)
 	}
-	if err := nominator.Patch(ctx, node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{}`))); err != nil {
+	if err := urgent.Patch(ctx, node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{}`))); err != nil {
 		t.Fatal(err)
 	}
 	if err := read(); !apierrors.IsConflict(err) {
-		t.Errorf("the cache has the Node as it was before the nominator's write: %v, want a conflict", err)
+		t.Errorf("the cache has the Node as it was before the urgent write: %v, want a conflict", err)
 	}
 }
