@@ -173,21 +173,21 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// launches notes what it is told of launches.
+// launches notes what it is seen of launches.
 type launches struct {
-	told   []string
+	seen   []string
 	answer error
 }
 
 // LaunchFailed takes note.
 func (l *launches) LaunchFailed(claim *karpenterv1.NodeClaim, failure *cloud.Failure) error {
-	l.told = append(l.told, claim.Name+" failed: "+failure.Message)
+	l.seen = append(l.seen, claim.Name+" failed: "+failure.Message)
 	return l.answer
 }
 
 // LaunchChanged takes note.
 func (l *launches) LaunchChanged(claim *karpenterv1.NodeClaim) {
-	l.told = append(l.told, claim.Name+" changed")
+	l.seen = append(l.seen, claim.Name+" changed")
 }
 
 // TestNoticesOfLaunches: a notice about a launch that was accepted finds its claim by either ID, and is kept
@@ -226,8 +226,8 @@ func TestNoticesOfLaunches(t *testing.T) {
 			if err := loop.Act(t.Context(), c.notice); (err != nil) != c.err {
 				t.Errorf("error %v, want one: %v", err, c.err)
 			}
-			if diff := cmp.Diff(c.want, l.told); diff != "" {
-				t.Errorf("told (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.want, l.seen); diff != "" {
+				t.Errorf("seen (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -139,8 +139,8 @@ func (s *lateStory) reconcile(t *testing.T, after time.Duration) {
 	}
 }
 
-// told returns the events, sorted.
-func (s *lateStory) told() []string {
+// reported returns the events, sorted.
+func (s *lateStory) reported() []string {
 	close(s.events)
 	var all []string
 	for e := range s.events {
@@ -252,7 +252,7 @@ func TestAFailureThatComesLater(t *testing.T) {
 			if diff := cmp.Diff([]string{
 				"Warning InsufficientCapacityError NodeClaim c1 nominated for this pod failed to launch: sold out",
 				"Warning InsufficientCapacityError sold out",
-			}, s.told()); diff != "" {
+			}, s.reported()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			if s.cloud.launches != 1 {

@@ -51,8 +51,8 @@ type followed struct {
 	FollowedLaunch
 	answer   lifecycle.Answer
 	instance cloud.Instance
-	// told is the failure of a notice that does not say which offering had no capacity. The cloud is asked for it.
-	told *cloud.Failure
+	// notified is the failure of a notice that does not say which offering had no capacity. The cloud is asked for it.
+	notified *cloud.Failure
 }
 
 // Ask asks for an instance with get, unless that is under way or its launch has failed. An answer is asked for
@@ -93,7 +93,7 @@ func (f *LaunchFollower) Answer(token string) (lifecycle.Answer, cloud.Instance)
 func (f *LaunchFollower) Failed(launch FollowedLaunch, failure *cloud.Failure) {
 	f.mu.Lock()
 	had := f.entry(launch, f.Now())
-	had.told = failure
+	had.notified = failure
 	labels := had.instance.Labels
 	f.mu.Unlock()
 	if failure.Kind == cloud.NoCapacity && len(lateFailure(failure, labels, launch.Labels).Short) == 0 {
@@ -169,7 +169,7 @@ func (f *LaunchFollower) resolve(launch FollowedLaunch, every time.Duration, ins
 	now := f.Now()
 	failure := instance.Failed
 	if errors.Is(err, cloud.ErrNotFound) {
-		failure = cmp.Or(f.told(launch.Token), errVanished)
+		failure = cmp.Or(f.notified(launch.Token), errVanished)
 	}
 	var answer lifecycle.Answer
 	switch {
@@ -206,12 +206,12 @@ func (f *LaunchFollower) resolve(launch FollowedLaunch, every time.Duration, ins
 	f.report(launch.Claim)
 }
 
-// told returns the failure that a notice told of a launch; nil: none did.
-func (f *LaunchFollower) told(token string) *cloud.Failure {
+// notified returns the failure that a notice gave for a launch; nil: there was none.
+func (f *LaunchFollower) notified(token string) *cloud.Failure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if had := f.launches[token]; had != nil {
-		return had.told
+		return had.notified
 	}
 	return nil
 }

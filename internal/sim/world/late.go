@@ -26,7 +26,7 @@ const (
 	ShortAtFirst Fault = "short-at-first"
 	// TypesLater: the cloud has no instance types at first, and says when it has. No seed draws it.
 	TypesLater Fault = "types-later"
-	// LateNotices: late failures are told by notices, too.
+	// LateNotices: there are notices of late failures.
 	LateNotices Fault = "late-notices"
 )
 
@@ -47,7 +47,7 @@ const (
 type lateLaunches struct {
 	beside
 	ids, failures, stuck, notices bool
-	// short is when a launch last failed late at a place, as the life of the product that saw it was told.
+	// short is when a launch last failed late at a place, and in which life of the product.
 	short map[catalog.Place]lateShort
 	// waits are how long the product took to launch after a late failure, or after the cloud got instance types.
 	waits []time.Duration
@@ -121,7 +121,7 @@ func (l *lateLaunches) decide(i *instance) {
 	l.w.note("cloud calls %s %s", i.ID, i.final)
 	i.ID, i.Provisional = i.final, false
 	l.w.cloud.byID[i.ID] = i
-	l.tell(cloud.Notice{Kind: cloud.LaunchChanged, InstanceID: provisionalPrefix + i.node})
+	l.notify(cloud.Notice{Kind: cloud.LaunchChanged, InstanceID: provisionalPrefix + i.node})
 	l.w.cloud.joins(i)
 }
 
@@ -140,11 +140,11 @@ func (l *lateLaunches) fail(i *instance) {
 	i.failedAt = w.at
 	l.short[i.place] = lateShort{w.at, w.process}
 	l.failed = append(l.failed, w.at)
-	l.tell(cloud.Notice{Kind: cloud.LaunchFailed, InstanceID: i.ID, Failure: i.Failed})
+	l.notify(cloud.Notice{Kind: cloud.LaunchFailed, InstanceID: i.ID, Failure: i.Failed})
 }
 
-// tell gives the product a notice, and again as long as it asks for that.
-func (l *lateLaunches) tell(n cloud.Notice) {
+// notify gives the product a notice, and again as long as it asks for that.
+func (l *lateLaunches) notify(n cloud.Notice) {
 	if !l.notices {
 		return
 	}
@@ -219,7 +219,7 @@ func (s *provider) Patience(cloud.ClassRef) lifecycle.Patience {
 	return patience
 }
 
-// OnTypesChanged has the process told that types have changed.
+// OnTypesChanged has the process notified that types have changed.
 func (s *provider) OnTypesChanged(changed func(cloud.ClassRef)) { s.p.typesChanged = changed }
 
 // Watch reports nothing by itself: the world hands the product its notices.

@@ -339,7 +339,7 @@ type process struct {
 	client    *cluster.Client
 	parts     *operator.Parts
 	warm      []interface{ Warmup(context.Context) error }
-	// typesChanged tells it that the instance types of a class have changed. interruption acts on notices.
+	// typesChanged notifies it that the instance types of a class have changed. interruption acts on notices.
 	typesChanged func(cloud.ClassRef)
 	interruption *interruption.Loop
 	loops        []*looper
