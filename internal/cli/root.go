@@ -66,7 +66,24 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 	root.SetVersionTemplate(versionText())
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
-	root.AddCommand(newAWSSim(), controller, newConvert(), newCRDs(), newDemo(), newDoctor(), newExplain(), newMigrate(), newReplay(), newSavings(), newSimulate(), newSnapshot(), newUninstall(), newUntaint(), newVersion())
+	root.AddCommand(
+		newAWSSim(),
+		controller,
+		newConvert(),
+		newCRDs(),
+		newDemo(),
+		newDoctor(),
+		newExplain(),
+		newMigrate(),
+		newProviderTest(),
+		newReplay(),
+		newSavings(),
+		newSimulate(),
+		newSnapshot(),
+		newUninstall(),
+		newUntaint(),
+		newVersion(),
+	)
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {

@@ -114,7 +114,7 @@ func (c remoteMeter) Called(method, code string) {
 	c.m.ProviderCalls.WithLabelValues(method, code).Inc()
 }
 
-func (c remoteMeter) Broken(rule remote.Rule) {
+func (c remoteMeter) Broken(rule remote.Rule, _ error) {
 	c.m.ProviderRefused.WithLabelValues(string(rule)).Inc()
 }
 

@@ -203,3 +203,25 @@ func TestBooleanFlagsNeedNoValue(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+func TestRemoteSettingsSayWhatTheyMayBe(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"":                                  "--provider-address is empty; it may be unix:///path/to/socket or dns:///host:port",
+		"--provider-address=unix:///p.sock": "",
+		"--provider-address=/p.sock":        "it may be unix:///path/to/socket or dns:///host:port",
+		"--provider-address=dns:///provider:7400":                                              "needs TLS",
+		"--provider-address=dns:///provider:7400 --provider-plaintext":                         "may only go to this computer",
+		"--provider-address=dns:///127.0.0.1:7400 --provider-plaintext":                        "",
+		"--provider-address=dns:///[::1]:7400 --provider-plaintext":                            "",
+		"--provider-address=dns:///127.0.0.1:7400":                                             "needs TLS",
+		"--provider-address=unix:///p.sock --provider-ca=ca.crt":                               "of no use with a unix socket",
+		"--provider-address=dns:///p:1 --provider-ca=/none --provider-cert=c --provider-key=k": "read the CA",
+		"--provider-address=dns:///127.0.0.1:1 --provider-plaintext --provider-ca=ca.crt":      "of no use without TLS",
+	} {
+		err := parsedAsIs(t, append([]string{"--cloud-provider=remote"}, strings.Fields(words)...)...).Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", words, err, want)
+		}
+	}
+}

@@ -123,6 +123,18 @@ func terminated(t T, p cloud.Provider, id string) {
 	})
 }
 
+// Launch launches one instance of the harness's class, and ends it with the test.
+func Launch(t T, h Harness) cloud.Instance {
+	t.Helper()
+	return launch(t, h.Provider, request(t, h.Class, 0, choices(t, h)))
+}
+
+// End ends an instance with the test.
+func End(t T, p cloud.Provider, id string) {
+	t.Helper()
+	end(t, p, id)
+}
+
 // same compares what identifies two answers about one instance.
 func same(a, b cloud.Instance) string {
 	type identity struct {

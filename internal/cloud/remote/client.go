@@ -64,8 +64,8 @@ const (
 type Meter interface {
 	// Called is a call that has ended; code is gRPC's.
 	Called(method, code string)
-	// Broken is an answer, or a part of one, that was refused.
-	Broken(rule Rule)
+	// Broken is an answer, or a part of one, that was refused; err says why.
+	Broken(rule Rule, err error)
 	// Connected reports whether the provider answered Describe at the last attempt.
 	Connected(is bool)
 	// Epoch is a provider that has started anew.
@@ -152,6 +152,9 @@ func Open(opts Options) (*Client, error) {
 	return c, nil
 }
 
+// Raw returns the protocol itself, for tests of providers.
+func (c *Client) Raw() providerv1.ProviderClient { return c.rpc }
+
 // Close ends all calls.
 func (c *Client) Close() error {
 	c.newEpoch()
@@ -202,8 +205,9 @@ func (c *Client) describe(ctx context.Context) (*wire.Description, error) {
 	}
 	d, err := wire.ParseDescribe(response)
 	if err != nil {
-		c.opts.Meter.Broken(RuleDescribe)
-		return nil, c.fail(fmt.Errorf("the provider's answer to Describe is not valid: %w", err))
+		err = fmt.Errorf("the provider's answer to Describe is not valid: %w", err)
+		c.opts.Meter.Broken(RuleDescribe, err)
+		return nil, c.fail(err)
 	}
 	return d, c.accept(d)
 }
@@ -333,14 +337,20 @@ func (c *Client) cluster() *providerv1.Cluster {
 	return &providerv1.Cluster{Name: c.opts.Cluster.Name, Uid: c.opts.Cluster.UID}
 }
 
-// called counts a call.
+// called counts a call. After one that did not get through, the provider is asked anew what it is.
 func (c *Client) called(method string, err error) {
-	c.opts.Meter.Called(method, status.Code(err).String())
+	code := status.Code(err)
+	c.opts.Meter.Called(method, code.String())
+	if code == codes.Unavailable {
+		c.mu.Lock()
+		c.confirmed = -1
+		c.mu.Unlock()
+	}
 }
 
 // broke counts and logs an answer that was refused, and returns the error for the caller.
 func (c *Client) broke(rule Rule, err error) error {
-	c.opts.Meter.Broken(rule)
+	c.opts.Meter.Broken(rule, err)
 	c.opts.Log.Error("an answer of the provider was refused", "rule", string(rule), "error", err)
 	return err
 }
@@ -364,6 +374,6 @@ func plain(method string, err error) error {
 type noMeter struct{}
 
 func (noMeter) Called(string, string) {}
-func (noMeter) Broken(Rule)           {}
+func (noMeter) Broken(Rule, error)    {}
 func (noMeter) Connected(bool)        {}
 func (noMeter) Epoch()                {}

@@ -139,7 +139,7 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 		seen[instance.ID] = true
 		if instance.Token == "" || message.GetClusterUid() != p.client.opts.Cluster.UID {
 			foreign++
-			p.client.opts.Meter.Broken(RuleForeignInstance)
+			p.client.opts.Meter.Broken(RuleForeignInstance, fmt.Errorf("List: instance %s has no token, or is of another cluster", instance.ID))
 			continue
 		}
 		if other, used := tokens[instance.Token]; used && !instance.Terminating {
@@ -181,7 +181,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 	if !p.client.can(providerv1.Capability_CAPABILITY_DRIFT) {
 		return "", nil
 	}
-	class, err := p.class(ctx, ref)
+	class, err := p.Class(ctx, ref)
 	if err != nil {
 		return "", err
 	}

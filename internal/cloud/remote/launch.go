@@ -86,7 +86,7 @@ func (p *Provider) item(ctx context.Context, r *cloud.LaunchRequest, classes map
 	class, ok := classes[r.Class]
 	if !ok {
 		var err error
-		class, err = p.class(ctx, r.Class)
+		class, err = p.Class(ctx, r.Class)
 		if errors.Is(err, cloud.ErrNotFound) {
 			return nil, &cloud.Failure{Kind: cloud.NoCapacity, Message: err.Error()}
 		}

@@ -147,7 +147,7 @@ func (f *feed) lastUsed() time.Time {
 
 // Types returns the provider's instance types for a class.
 func (p *Provider) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
-	class, err := p.class(ctx, ref)
+	class, err := p.Class(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 	return f
 }
 
-// class reads a class object and returns the message for it. ErrNotFound: there is none.
-func (p *Provider) class(ctx context.Context, ref cloud.ClassRef) (*providerv1.Class, error) {
+// Class reads a class object and returns the message for it. ErrNotFound: there is none.
+func (p *Provider) Class(ctx context.Context, ref cloud.ClassRef) (*providerv1.Class, error) {
 	for _, kind := range p.known.ClassKinds {
 		if kind.Group != ref.Group || kind.Kind != ref.Kind {
 			continue

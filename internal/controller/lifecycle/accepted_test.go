@@ -89,8 +89,9 @@ func newLateStory(t *testing.T, l *late) *lateStory {
 	}
 	events := record.NewFakeRecorder(20)
 	s.events = events.Events
+	api := fakeapi.New(t, claim).Build()
 	s.Controller = &Controller{
-		Client: fakeapi.New(t, claim).Build(), Cloud: l, Now: func() time.Time { return s.now },
+		Client: api, Launches: api, Cloud: l, Now: func() time.Time { return s.now },
 		Events: observe.NewRecorder(events, time.Now), Metrics: observe.NewMetrics(s.metrics), Log: slog.New(slog.DiscardHandler),
 		Short: func(places []catalog.Place, _ time.Duration) { s.short = append(s.short, places...) },
 		Planned: func(claim string) []*corev1.Pod {

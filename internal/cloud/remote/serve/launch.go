@@ -22,6 +22,9 @@ func (s *Server) Launch(ctx context.Context, request *providerv1.LaunchRequest) 
 	if len(request.GetItems()) > itemsMax {
 		return nil, status.Errorf(codes.InvalidArgument, "%d items; there may be %d", len(request.GetItems()), itemsMax)
 	}
+	if err := s.serves(request.GetCluster()); err != nil {
+		return nil, err
+	}
 	response := &providerv1.LaunchResponse{}
 	offered := map[cloud.ClassRef]classOfferings{}
 	var requests []cloud.LaunchRequest

@@ -37,6 +37,9 @@ const (
 type Options struct {
 	// Version is the provider's; Epoch names this run of it. Both go to the controller.
 	Version, Epoch string
+	// ClusterUID is the UID of namespace kube-system of the cluster that the provider works for. Others
+	// are refused. Empty: the provider's instances are taken to be those of whoever asks.
+	ClusterUID string
 	// Poll is how often the provider's instance types are asked for while a controller follows them;
 	// zero: every ten seconds.
 	Poll time.Duration
@@ -122,6 +125,14 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 	return wire.Describe(d), nil
 }
 
+// serves returns an error for a cluster that the provider does not work for.
+func (s *Server) serves(c *providerv1.Cluster) error {
+	if s.opts.ClusterUID != "" && c.GetUid() != s.opts.ClusterUID {
+		return status.Errorf(codes.FailedPrecondition, "this provider works for the cluster %s, not for %q", s.opts.ClusterUID, c.GetUid())
+	}
+	return nil
+}
+
 // classRef returns the reference to the class of a message.
 func classRef(c *providerv1.Class) cloud.ClassRef {
 	return cloud.ClassRef{Group: c.GetGroup(), Kind: c.GetKind(), Name: c.GetName(), Kubelet: string(c.GetKubeletJson())}
@@ -171,17 +182,21 @@ func (s *Server) Get(ctx context.Context, request *providerv1.GetRequest) (*prov
 
 // List sends all instances, in pages.
 func (s *Server) List(request *providerv1.ListRequest, stream grpc.ServerStreamingServer[providerv1.InstancePage]) error {
+	if err := s.serves(request.GetCluster()); err != nil {
+		return err
+	}
 	instances, err := s.provider.List(stream.Context())
 	if err != nil {
 		return failed(err)
 	}
 	for {
 		n := min(pageInstances, len(instances))
-		page := &providerv1.InstancePage{Last: n == len(instances)}
+		last := n == len(instances)
+		page := &providerv1.InstancePage{Last: last}
 		for i := range instances[:n] {
 			page.Instances = append(page.Instances, wire.Instance(&instances[i], request.GetCluster().GetUid()))
 		}
-		if err := stream.Send(page); err != nil || page.GetLast() {
+		if err := stream.Send(page); err != nil || last {
 			return err
 		}
 		instances = instances[n:]
