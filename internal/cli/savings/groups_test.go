@@ -36,7 +36,7 @@ type workload struct {
 	cpuMilli, memMiB int64
 	selector         map[string]string
 	tolerates        string
-	spread           bool
+	spread, apart    bool  // over zones; by nodes, as a hostname's anti-affinity
 	allowed          int32 // DisruptionsAllowed of its PodDisruptionBudget; negative: it has none
 	held             bool
 }
@@ -45,7 +45,7 @@ type workload struct {
 func groupsCluster(groups []nodeGroup, workloads []workload, seed uint64) (objects []client.Object) {
 	random := rand.New(rand.NewPCG(seed, seed))
 	var nodes []*corev1.Node
-	free := map[string][3]int64{}
+	free, apart := map[string][3]int64{}, map[string]bool{}
 	for _, g := range groups {
 		for i := range g.nodes {
 			n := g.node(i)
@@ -67,12 +67,13 @@ func groupsCluster(groups []nodeGroup, workloads []workload, seed uint64) (objec
 						return true
 					}
 				}
-				return f[0] < w.cpuMilli || f[1] < w.memMiB || f[2] < 1 || len(n.Spec.Taints) > 0 && n.Spec.Taints[0].Key != w.tolerates
+				return w.apart && apart[n.Name+w.name] || f[0] < w.cpuMilli || f[1] < w.memMiB || f[2] < 1 || len(n.Spec.Taints) > 0 && n.Spec.Taints[0].Key != w.tolerates
 			})
 			if len(fits) == 0 {
 				continue
 			}
 			n := fits[random.IntN(len(fits))]
+			apart[n.Name+w.name] = true
 			f := free[n.Name]
 			free[n.Name] = [3]int64{f[0] - w.cpuMilli, f[1] - w.memMiB, f[2] - 1}
 			objects = append(objects, w.pod(i, n.Name))
@@ -138,6 +139,11 @@ func (w *workload) pod(i int, node string) *corev1.Pod {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}},
 		}}
+	}
+	if w.apart {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": w.name}},
+		}}}}
 	}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}

@@ -147,6 +147,9 @@ func Make(in Input) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Format: Format, Cluster: in.Cluster, At: in.At, Presumed: presumed(p, pools, c.Snapshot, in.Terms, a), Dropped: d.dropped, Unjudged: d.unjudged}
+	if len(d.result.GivenUp) > 0 {
+		r.Presumed = append(r.Presumed, "The search for steps was given up before its end ("+strings.Join(d.result.GivenUp, ", ")+"): there may be more to save.")
+	}
 	r.fill(d, all)
 	for _, np := range all.proposed() {
 		text, err := manifest(np)

@@ -3,7 +3,9 @@ package savings
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -206,4 +208,48 @@ func TestNoPrice(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nodes: 2, no price is known for instance type e2-standard-4") {
 		t.Errorf("the error is %v", err)
 	}
+}
+
+// TestTheCheckerAgrees has random clusters: the checker of plans objects to nothing that the search found, though it
+// knows nothing of the search.
+func TestTheCheckerAgrees(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 6
+	}
+	steps := 0
+	for seed := range seeds {
+		r := report(t, randomCluster(seed+1), nil)
+		if steps += len(r.Steps); r.Dropped != "" {
+			t.Errorf("seed %d: %s", seed+1, r.Dropped)
+		}
+	}
+	if steps == 0 {
+		t.Error("no cluster had a step")
+	}
+}
+
+// randomCluster returns a cluster of some groups and workloads with rules of all kinds.
+func randomCluster(seed uint64) []client.Object {
+	random := rand.New(rand.NewPCG(seed, 1))
+	var groups []nodeGroup
+	for i, typ := range []string{"m5.2xlarge", "c5.2xlarge", "r5.2xlarge"} {
+		groups = append(groups, nodeGroup{
+			name: typ[:2], typ: typ, capacity: []string{"ON_DEMAND", "SPOT"}[random.IntN(2)], cpu: 8, memGiB: []int64{32, 16, 64}[i], nodes: 1 + random.IntN(8),
+			labels: map[string]string{"team": []string{"a", "b"}[random.IntN(2)]}, taint: []string{"", "", "own"}[random.IntN(3)],
+		})
+	}
+	var workloads []workload
+	for i := range 3 + random.IntN(8) {
+		w := workload{
+			namespace: "shop", name: fmt.Sprintf("w%d", i), pods: 1 + random.IntN(25), cpuMilli: int64(100 + 100*random.IntN(20)), memMiB: int64(256 << random.IntN(5)),
+			spread: random.IntN(3) == 0, apart: random.IntN(4) == 0, allowed: int32(random.IntN(6) - 2), held: random.IntN(6) == 0, tolerates: []string{"", "own"}[random.IntN(2)],
+		}
+		if random.IntN(3) == 0 {
+			w.selector = map[string]string{"team": []string{"a", "b"}[random.IntN(2)]}
+		}
+		workloads = append(workloads, w)
+	}
+	return groupsCluster(groups, workloads, seed)
 }
