@@ -67,6 +67,7 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return wrongUse(cmd, err) })
 	root.AddCommand(newAWSSim(), controller, newConvert(), newCRDs(), newDemo(), newDoctor(), newExplain(), newMigrate(), newReplay(), newSimulate(), newSnapshot(), newUntaint(), newVersion())
+	root.AddCommand(newViewCommands()...)
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {
