@@ -84,6 +84,7 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 		newUntaint(),
 		newVersion(),
 	)
+	root.AddCommand(newViewCommands()...)
 	for _, c := range append(root.Commands(), root) {
 		args := c.Args
 		c.Args = func(cmd *cobra.Command, given []string) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
+	"github.com/dovetail-sh/dovetail/internal/view/web"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 // server answers for the process: /metrics on one port, /healthz and /readyz on another, and
-// on a third, which nobody else's pod reaches, what reports the whole cluster: /debug.
+// on a third, which nobody else's pod reaches, what reports the whole cluster: /debug, and pages at /.
 // It lives as long as the process, so that a process that waits for its cluster is seen
 // to be alive.
 type server struct {
@@ -54,8 +55,9 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, vie
 		decisions := leads.leaderOnly(kept.Handler())
 		debug.Handle(journal.Path, decisions)
 		debug.Handle(journal.Path+"/", decisions)
+		debug.Handle(live.Path+"/", leads.leaderOnly(views.Handler()))
+		debug.Handle("/", leads.leaderOnly(web.Handler(views)))
 	}
-	debug.Handle(live.Path+"/", leads.leaderOnly(views.Handler()))
 	if s.EnableProfiling {
 		addProfiling(debug)
 	}
@@ -63,7 +65,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, vie
 		srv.metrics.open("metrics-port", anyAddress, s.MetricsPort, metrics),
 		srv.health.open("health-probe-port", anyAddress, s.HealthProbePort, probes),
 	)
-	if err == nil {
+	if err == nil && (s.JournalMemoryBytes > 0 || s.EnableProfiling) {
 		err = srv.debug.open("debug-port", loopback, s.DebugPort, loopbackOnly(debug))
 	}
 	if err != nil {

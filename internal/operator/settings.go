@@ -125,7 +125,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time that a ready node keeps its startup taint until its pods can safely bind; it is short unless kube-scheduler is overloaded")
 	s.addAutoscaler(a)
-	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "memory limit of the journal, which dovetail explain and replay read from /debug/journal on the debug port; 0: keep no decisions and do not serve it")
+	a.bytes(&s.JournalMemoryBytes, "journal-memory-bytes", 16<<20, "memory limit of the journal, which dovetail explain and replay read from /debug/journal on the debug port; 0: keep no decisions, and serve neither them nor views")
 	a.text(&s.JournalDir, "journal-dir", "", "directory in which the journal is kept; empty: none")
 	a.bytes(&s.JournalDiskBytes, "journal-disk-bytes", 256<<20, "size limit of --journal-dir; the oldest decisions are deleted")
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")

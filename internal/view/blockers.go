@@ -60,7 +60,7 @@ func blockersOf(r *reader) Blockers {
 		if !ok {
 			k = len(v.Blockers)
 			at[st.Cause] = k
-			v.Blockers = append(v.Blockers, Blocker{Cause: st.Cause, Text: st.Text, Until: st.Until, When: st.When, InUse: inUse(st.Cause.Reason)})
+			v.Blockers = append(v.Blockers, Blocker{Cause: st.Cause, Text: st.Text, Until: st.Until, When: st.When, InUse: inUse(st.Cause)})
 		}
 		v.Blockers[k].take(r, n, &st)
 	}
@@ -93,9 +93,10 @@ func (b *Blocker) take(r *reader, n *cluster.Node, st *Status) {
 	}
 }
 
-// inUse reports whether a node that stays for the reason is needed where it is.
-func inUse(reason verdict.Reason) bool {
-	return reason == verdict.Unconsolidatable || reason == verdict.NoReplacement || reason == verdict.HeldByBuffer
+// inUse reports whether a node that is kept by the cause is needed where it is. Where its NodePool keeps it,
+// by its policy or because it has a fixed number of nodes, that is not known.
+func inUse(c Cause) bool {
+	return c.Kind == "" && (c.Reason == verdict.Unconsolidatable || c.Reason == verdict.NoReplacement || c.Reason == verdict.HeldByBuffer)
 }
 
 func rank(last bool) int {

@@ -49,7 +49,7 @@ type Price struct {
 }
 
 // SpotShare returns how much of the price is for spot instances.
-func (p *Price) SpotShare() float64 {
+func (p Price) SpotShare() float64 {
 	if p.Hourly <= 0 {
 		return 0
 	}

@@ -62,6 +62,14 @@ func nextOf(r *reader) Next {
 	return v
 }
 
+// Subject returns what an entry is about.
+func (e *Entry) Subject() string {
+	if e.Kind == "Pods" {
+		return e.Name
+	}
+	return e.Kind + " " + e.Name
+}
+
 // order is what comes first: what goes on now, what has a time, what has a condition.
 func (e *Entry) order() int {
 	switch {
@@ -184,5 +192,5 @@ func (b *nextBuilder) shortages() {
 	}
 }
 
-// clock returns a time of day, in UTC.
-func clock(at time.Time) string { return at.UTC().Format("15:04:05Z") }
+// clock returns an instant in words, in UTC.
+func clock(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -82,11 +82,12 @@ func (b *offeringsBuilder) addPool(p *cluster.Pool) {
 			}
 			b.seen[place] = true
 			b.out.Offered++
-			if !o.Launchable() {
+			v := b.offering(place, o)
+			if v.Short {
 				b.out.Short++
 			}
-			if !o.Launchable() || o.Risk > 0 {
-				b.out.Offerings = append(b.out.Offerings, b.offering(place, o))
+			if v.Short || v.RiskShare > 0 {
+				b.out.Offerings = append(b.out.Offerings, v)
 			}
 		}
 	}
@@ -109,9 +110,9 @@ func (b *offeringsBuilder) offering(p catalog.Place, o *catalog.Offering) Offeri
 	if known == nil {
 		return v
 	}
-	v.Reported = known.Reported
+	v.Reported, v.RiskShare = known.Reported, known.Risk // the snapshot may be older
 	if known.Until.After(b.state.Snapshot.At) {
-		v.Until = known.Until
+		v.Short, v.Until = true, known.Until
 	}
 	return v
 }
@@ -124,10 +125,14 @@ func learned(known *catalog.Shortage, o *catalog.Offering) string {
 	case known == nil:
 		return "the provider says that it is not available"
 	case known.Shorts > 0 && known.Reclaims > 0:
-		return counted(known.Shorts, "launch") + " without capacity, " + counted(known.Reclaims, "instance") + " taken back"
+		return reports(known.Shorts) + "; " + counted(known.Reclaims, "instance") + " taken back"
 	case known.Reclaims > 0:
 		return counted(known.Reclaims, "instance") + " taken back"
 	default:
-		return counted(known.Shorts, "report") + " of no capacity"
+		return reports(known.Shorts)
 	}
 }
+
+// reports says how often an offering was short: a launch found no capacity, or the cloud announced that
+// it takes an instance away.
+func reports(n int) string { return counted(n, "time") + " no capacity at a launch, or a notice" }

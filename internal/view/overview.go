@@ -46,6 +46,14 @@ type Finding struct {
 	Text string `json:"text"`
 }
 
+// String returns the finding with what it is about.
+func (f Finding) String() string {
+	if f.Name == "" {
+		return f.Text
+	}
+	return f.Kind + " " + f.Name + ": " + f.Text
+}
+
 // OverviewOf returns the cluster at a glance.
 func OverviewOf(s *State) Overview {
 	r, v := newReader(s), Overview{Head: s.head("Overview"), Pools: len(s.Snapshot.Pools)}

@@ -198,7 +198,11 @@ func (s *stage) linger(ctx context.Context, kubeconfig string) error {
   export KUBECONFIG=%s
   kubectl scale deployment web --replicas 20
   kubectl get nodepools,nodeclaims,nodes
-%sCtrl-C ends it.`, kubeconfig, s.faultsAdvice())
+  dovetail status          # also: nodes, pending, pools, blockers, offerings, cost, next
+  dovetail explain POD     # why a pod is where it is; also of a node
+%s
+Pages of the same: http://127.0.0.1:%d/ (dovetail ui prints where they are in a cluster).
+Ctrl-C ends it.`, kubeconfig, s.faultsAdvice(), s.opts.Settings.DebugPort)
 	const forever = 365 * 24 * time.Hour
 	return s.await(ctx, "", forever, func(*state) bool { return false })
 }

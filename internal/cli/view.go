@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dovetail-sh/dovetail/internal/view"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
+	"github.com/dovetail-sh/dovetail/internal/view/table"
+)
+
+// Exit statuses of the commands that show views, besides 0, 1 and 2.
+const (
+	statusNo          = 3 // the answer to a check is no
+	statusNoSubject   = 4
+	statusUnreachable = 5
+)
+
+// Forms of output.
+const (
+	formTable = "table"
+	formWide  = "wide"
+	formJSON  = "json"
+	formYAML  = "yaml"
+)
+
+const (
+	// viewPatience bounds how long a controller may take to answer, its search included.
+	viewPatience = time.Minute
+	// viewBytesMax bounds an answer: a fleet of 5,000 nodes is 3 MB.
+	viewBytesMax = 64 << 20
+)
+
+// viewFlags say where a view is asked for and how it is drawn.
+type viewFlags struct {
+	address, kubeconfig, namespace, output string
+}
+
+func (f *viewFlags) add(cmd *cobra.Command) {
+	f.addPlace(cmd)
+	cmd.Flags().StringVarP(&f.output, "output", "o", formTable, "table, wide, json or yaml")
+}
+
+// addPlace adds the flags that say where the controller is.
+func (f *viewFlags) addPlace(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the controller; empty: wherever the lease is")
+}
+
+// check returns what is wrong with the flags.
+func (f *viewFlags) check(cmd *cobra.Command) error {
+	if forms := []string{formTable, formWide, formJSON, formYAML}; !slices.Contains(forms, f.output) {
+		return wrongUse(cmd, fmt.Errorf("--output is %q, must be %s", f.output, strings.Join(forms, ", ")))
+	}
+	return nil
+}
+
+// ask fills in a view: name and query are what live.Path is followed by.
+func (f *viewFlags) ask(ctx context.Context, name string, query url.Values, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, viewPatience)
+	defer cancel()
+	address, err := f.locate(ctx)
+	if err != nil {
+		return err
+	}
+	return askAt(ctx, address, name, query, into)
+}
+
+// locate returns the address of a controller's debug port: the one given, that of a controller or a
+// forwarded port on this computer, or else one that is forwarded until the context ends.
+func (f *viewFlags) locate(ctx context.Context) (string, error) {
+	if f.address != "" {
+		return withScheme(f.address), nil
+	}
+	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(addressForwarded, "http://"))
+		if err == nil {
+			_ = conn.Close()
+			return addressForwarded, nil
+		}
+	}
+	address, err := (&journalFlags{kubeconfig: f.kubeconfig, namespace: f.namespace}).forward(ctx)
+	if err != nil {
+		return "", &statusError{error: err, status: statusUnreachable}
+	}
+	return address, nil
+}
+
+func withScheme(address string) string {
+	if address = strings.TrimSuffix(address, "/"); !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return address
+}
+
+// askAt asks the controller at an address.
+func askAt(ctx context.Context, address, name string, query url.Values, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+live.Path+"/"+name+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return fmt.Errorf("--address: %w", err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err
+		}
+		return &statusError{error: fmt.Errorf("ask %s: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8082), or let it be found by the lease", address, err), status: statusUnreachable}
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read only
+	if answer.StatusCode != http.StatusOK {
+		return askedInVain(address, answer)
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, viewBytesMax))
+	if err == nil {
+		err = json.Unmarshal(body, into)
+	}
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", address, err)
+	}
+	return nil
+}
+
+// askedInVain returns why there is no answer.
+func askedInVain(address string, answer *http.Response) error {
+	why, _ := io.ReadAll(io.LimitReader(answer.Body, excuseMost)) // what there is of it
+	err := fmt.Errorf("ask %s: %s", address, strings.TrimSpace(string(why)))
+	switch answer.StatusCode {
+	case http.StatusServiceUnavailable, http.StatusMisdirectedRequest:
+		return &statusError{error: err, status: statusUnreachable}
+	case http.StatusNotFound:
+		if !strings.Contains(string(why), live.ErrUnknown.Error()) {
+			err = fmt.Errorf("ask %s: it answers %s; the address must be the debug port of a controller that has views", address, answer.Status)
+			return &statusError{error: err, status: statusUnreachable}
+		}
+		return &statusError{error: errors.New(strings.TrimSpace(string(why))), status: statusNoSubject}
+	}
+	return err
+}
+
+// print writes a view as the flags say.
+func (f *viewFlags) print(w io.Writer, v any) error {
+	switch f.output {
+	case formJSON:
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	case formYAML:
+		b, err := yaml.Marshal(v)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	default:
+		return table.Write(w, v, table.Options{Wide: f.output == formWide, Now: time.Now()})
+	}
+}
+
+// reachHelp ends the help of each command that shows a view.
+const reachHelp = `
+
+It is read from the debug port of the replica that leads, through the API server, as kubectl port-forward
+does; that needs the rights to list leases and to create pods/portforward. With --address another address
+is asked. Nothing is changed.
+
+The exit status is 0 when there is an answer, 4 when there is no such subject, 5 when no controller can be
+reached, 2 when the command is called wrongly, 1 when anything else fails.`
+
+// newViewCommands returns the commands that show what is now.
+func newViewCommands() []*cobra.Command {
+	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newUI()}
+}
+
+// viewCommand returns a command that shows one view: the one that ask fills in for the arguments.
+func viewCommand(use, short, long, example string, args cobra.PositionalArgs, show func(cmd *cobra.Command, f *viewFlags, args []string) (any, error)) *cobra.Command {
+	f := &viewFlags{}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long + reachHelp, Example: example, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			v, err := show(cmd, f, args)
+			if v == nil {
+				return err
+			}
+			if failed := f.print(cmd.OutOrStdout(), v); failed != nil {
+				return failed
+			}
+			return err
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func newStatus() *cobra.Command {
+	var check bool
+	cmd := viewCommand("status", "Say how the cluster is: price, least possible price, nodes, pods, what needs a person", `Show the cluster at a glance: whether anything needs a person, nodes and pods, what the nodes cost, what
+they would cost at least and what that presumes, how much of them is used, what keeps nodes, and what is
+next. With --exit-code the exit status is 3 if something needs a person.`,
+		`  dovetail status
+  dovetail status -o json
+  dovetail status --exit-code`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			v := &view.Overview{}
+			if err := f.ask(cmd.Context(), "overview", nil, v); err != nil {
+				return nil, err
+			}
+			if check && !v.Health.Healthy {
+				return v, &statusError{status: statusNo}
+			}
+			return v, nil
+		})
+	cmd.Flags().BoolVar(&check, "exit-code", false, "exit with 3 if something needs a person")
+	return cmd
+}
+
+func newNodes() *cobra.Command {
+	return viewCommand("nodes [NAME]", "Show the nodes: price, use, what each is doing and why it stays", `Show every node with its price and how much of it pods ask for, what it is doing, and until when that
+holds or which reason keeps it. With -o wide also why, in words. With a name, that node with its pods by
+workload.`,
+		`  dovetail nodes
+  dovetail nodes -o wide
+  dovetail nodes ip-10-0-1-7`, cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
+			if len(args) == 1 {
+				v := &view.NodeView{}
+				return orNil(v, f.ask(cmd.Context(), "node/"+url.PathEscape(strings.TrimPrefix(args[0], "node/")), nil, v))
+			}
+			v := &view.Fleet{}
+			return orNil(v, f.ask(cmd.Context(), "fleet", nil, v))
+		})
+}
+
+func newPending() *cobra.Command {
+	return viewCommand("pending", "Show the pods that ask for a node, by why they have none, and what would help", `Show the pods that ask for a node: those that are refused, by reason, with the nearest miss of each
+NodePool, since when, and what would end it; and which nodes the others are planned for.`,
+		`  dovetail pending
+  dovetail pending -o json`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			v := &view.Pending{}
+			return orNil(v, f.ask(cmd.Context(), "pending", nil, v))
+		})
+}
+
+func newPools() *cobra.Command {
+	return viewCommand("pools [NAME...]", "Show the NodePools: limits and use, how many nodes may go now, price, spot share, drift", `Show the NodePools, or those named: how many nodes each has, what they cost and how much of that is spot,
+its limits and how much of them is used, how many nodes its budgets allow to go now and when more, how
+many nodes are drifted, and whether it is ready.`,
+		`  dovetail pools
+  dovetail pools general batch -o wide`, cobra.ArbitraryArgs,
+		func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
+			v := &view.Pools{}
+			if err := f.ask(cmd.Context(), "pools", nil, v); err != nil {
+				return nil, err
+			}
+			return orNil(v, pick(v, args))
+		})
+}
+
+// pick leaves the NodePools that are named; none: all.
+func pick(v *view.Pools, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	all := v.Pools
+	v.Pools = []view.Pool{}
+	for _, name := range names {
+		name = strings.TrimPrefix(name, "nodepool/")
+		at := slices.IndexFunc(all, func(p view.Pool) bool { return p.Name == name })
+		if at < 0 {
+			known := make([]string, len(all))
+			for i := range all {
+				known[i] = all[i].Name
+			}
+			return &statusError{error: fmt.Errorf("there is no NodePool %q; there are %s", name, strings.Join(known, ", ")), status: statusNoSubject}
+		}
+		v.Pools = append(v.Pools, all[at])
+	}
+	return nil
+}
+
+func newBlockers() *cobra.Command {
+	return viewCommand("blockers", "Show what keeps nodes from being removed, by cause, in dollars", `Show what keeps nodes from being removed or replaced, by cause, the most expensive first: what the nodes
+cost, how many there are, the PodDisruptionBudget, NodePool or annotation that keeps them, and what ends
+that. Nodes that only their pods' needs keep come last.`,
+		`  dovetail blockers
+  dovetail blockers -o wide`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			v := &view.Blockers{}
+			return orNil(v, f.ask(cmd.Context(), "blockers", nil, v))
+		})
+}
+
+func newOfferings() *cobra.Command {
+	return viewCommand("offerings", "Show which instance types are short where, learned from what, until when", `Show the instance types, zones and capacity types that nothing is launched from now because there was no
+capacity, and those that count as dearer because instances were short or taken back lately: from what that
+is known, and until when it holds.`,
+		`  dovetail offerings
+  dovetail offerings -o json`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			v := &view.Offerings{}
+			return orNil(v, f.ask(cmd.Context(), "offerings", nil, v))
+		})
+}
+
+func newCost() *cobra.Command {
+	var by string
+	cmd := viewCommand("cost", "Show who uses the money: by namespace, workload or label", `Show what the pods of each namespace, workload or value of a label cost. Each node's price is divided
+among its pods by the larger share of its cpu or memory that they ask for; what no pod asks for is idle.`,
+		`  dovetail cost
+  dovetail cost --by workload
+  dovetail cost --by label:team -o json`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			divided, ok := view.ParseBy(by)
+			if !ok {
+				return nil, wrongUse(cmd, fmt.Errorf("--by is %q, must be namespace, workload or label:KEY", by))
+			}
+			v := &view.Cost{}
+			return orNil(v, f.ask(cmd.Context(), "cost", url.Values{"by": {divided}}, v))
+		})
+	cmd.Flags().StringVar(&by, "by", view.ByNamespace, "namespace, workload, or label:KEY")
+	return cmd
+}
+
+func newNext() *cobra.Command {
+	return viewCommand("next", "Show what will be done next, when, and what can still stop it", `Show what goes on now, what time will bring (a consolidateAfter that elapses, a budget that opens, a node
+that expires, an offering that is tried again), and what waits for a condition.`,
+		`  dovetail next
+  dovetail next -o json`, cobra.NoArgs,
+		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+			v := &view.Next{}
+			return orNil(v, f.ask(cmd.Context(), "next", nil, v))
+		})
+}
+
+// orNil returns a view unless asking for it failed.
+func orNil(v any, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}

@@ -1,0 +1,310 @@
+// Package table draws views as text. A table has a line for each thing, columns that align, and after it
+// what no column can say. Read Write first, then words.go (figures as text).
+package table
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/view"
+)
+
+// Options say how a view is drawn.
+type Options struct {
+	// Wide adds columns.
+	Wide bool
+	// Now is when it is drawn: ages count from the view's own instant, and what is old is said to be.
+	Now time.Time
+}
+
+// staleAfter is from when on a view is said to be old.
+const staleAfter = time.Minute
+
+// Write draws a view. It is an error if there is no table for its type.
+func Write(w io.Writer, v any, opts Options) error {
+	p := &printer{opts: opts}
+	var head view.Head
+	switch v := v.(type) {
+	case *view.Overview:
+		head = v.Head
+		p.overview(v)
+	case *view.Fleet:
+		head = v.Head
+		p.fleet(v)
+	case *view.NodeView:
+		head = v.Head
+		p.node(&v.Node)
+	case *view.Pending:
+		head = v.Head
+		p.pending(v)
+	case *view.Pools:
+		head = v.Head
+		p.pools(v)
+	case *view.Blockers:
+		head = v.Head
+		p.blockers(v)
+	case *view.Offerings:
+		head = v.Head
+		p.offerings(v)
+	case *view.Cost:
+		head = v.Head
+		p.cost(v)
+	case *view.Next:
+		head = v.Head
+		p.next(v)
+	default:
+		return fmt.Errorf("there is no table for %T", v)
+	}
+	if age := opts.Now.Sub(head.At); age >= staleAfter {
+		p.line("as of %s, %s ago: the controller has had nothing to decide since, or does not decide", head.At.Local().Format(time.DateTime), duration(age))
+	}
+	_, err := io.WriteString(w, p.b.String())
+	return err
+}
+
+// printer gathers the text.
+type printer struct {
+	opts Options
+	b    strings.Builder
+}
+
+func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
+
+// columnGap is how many blanks are between columns, as kubectl has it.
+const columnGap = 3
+
+// table writes rows in columns that align. Text in a cell can't begin a new line or a column.
+func (p *printer) table(header []string, rows [][]string) {
+	t := tabwriter.NewWriter(&p.b, 0, 0, columnGap, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		for i := range row {
+			if row[i] = plain(row[i]); row[i] == "" {
+				row[i] = "-"
+			}
+		}
+		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), " "))
+	}
+	_ = t.Flush() // a Builder takes all
+}
+
+func (p *printer) overview(v *view.Overview) {
+	state := "healthy"
+	if !v.Health.Healthy {
+		state = "needs a look"
+	}
+	rows := [][]string{
+		{"nodes", nodeCounts(v.Nodes, v.Foreign)},
+		{"pods", fmt.Sprintf("%d running, %d pending, %d of them refused", v.Usage.PodsRunning, v.Pending.Pods, v.Pending.Refused)},
+		{"price", priceLine(&v.Price)},
+		{"least", boundLine(v.Bound)},
+		{"cpu", usageLine(v.Usage.CPUUsed, v.Usage.CPU, Cores)},
+		{"memory", usageLine(v.Usage.MemoryUsed, v.Usage.Memory, Bytes)},
+		{"pools", fmt.Sprint(v.Pools)},
+	}
+	p.table([]string{"health", state}, rows)
+	if len(v.Health.Findings) > 0 {
+		p.line("\nneeds a look:")
+	}
+	for _, f := range v.Health.Findings {
+		p.line("  %s", plain(f.String()))
+	}
+	if len(v.Blockers) > 0 {
+		p.line("\nwhat keeps nodes (dovetail blockers):")
+		p.blockerRows(v.Blockers)
+	}
+	if len(v.Next) > 0 {
+		p.line("\nnext (dovetail next):")
+		p.entryRows(v.Next)
+	}
+}
+
+func (p *printer) fleet(v *view.Fleet) {
+	var rows [][]string
+	for _, pool := range v.Pools {
+		for i := range pool.Nodes {
+			n := &pool.Nodes[i]
+			row := []string{
+				n.Name, n.Pool, n.InstanceType, n.CapacityType, Price(n.PriceHourly, n.HasPrice), Percent(n.Usage.CPUUsed, n.Usage.CPU), Percent(n.Usage.MemoryUsed, n.Usage.Memory),
+				fmt.Sprint(n.Usage.PodsRunning), duration(v.At.Sub(n.Created)), n.Status.State, Ends(&n.Status, v.At),
+			}
+			if p.opts.Wide {
+				row = append(row, n.Zone, n.Claim, n.Status.Text)
+			}
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		p.line("There are no nodes.")
+		return
+	}
+	header := []string{"NAME", "POOL", "TYPE", "CAPACITY", "$/H", "CPU", "MEMORY", "PODS", "AGE", "STATE", "UNTIL"}
+	if p.opts.Wide {
+		header = append(header, "ZONE", "CLAIM", "WHY")
+	}
+	p.table(header, rows)
+}
+
+func (p *printer) node(n *view.Node) {
+	p.table([]string{"node", n.Name}, [][]string{
+		{"claim", n.Claim}, {"pool", n.Pool}, {"type", strings.Join([]string{n.InstanceType, n.Zone, n.CapacityType}, " ")},
+		{"price", Price(n.PriceHourly, n.HasPrice)}, {"cpu", usageLine(n.Usage.CPUUsed, n.Usage.CPU, Cores)}, {"memory", usageLine(n.Usage.MemoryUsed, n.Usage.Memory, Bytes)},
+		{"state", n.Status.State}, {"why", n.Status.Text}, {"ends", n.Status.When},
+	})
+	var rows [][]string
+	for _, g := range n.Groups {
+		rows = append(rows, []string{g.Namespace, g.Kind, g.Name, fmt.Sprint(g.Pods), Cores(g.CPU), Bytes(g.Memory)})
+	}
+	p.line("")
+	p.table([]string{"NAMESPACE", "KIND", "WORKLOAD", "PODS", "CPU", "MEMORY"}, rows)
+}
+
+func (p *printer) pending(v *view.Pending) {
+	if v.Pods == 0 {
+		p.line("No pod asks for a node.")
+		return
+	}
+	p.line("%d pods ask for a node: %d refused, %d planned for a node, %d not decided about", v.Pods, v.Refused, v.Planned, v.Undecided)
+	for i := range v.Groups {
+		g := &v.Groups[i]
+		p.line("\n%s: %s, for %s", g.Reason, counted(g.Pods, "pod"), duration(v.At.Sub(g.Since)))
+		if len(g.Misses) == 0 {
+			p.line("  %s", plain(g.Text))
+		}
+		for _, m := range g.Misses {
+			p.line("  %s", plain(m.Subject+": "+m.Text))
+		}
+		p.line("  ends %s", plain(g.Ends))
+		for _, w := range g.Workloads {
+			p.line("  %s of %s", counted(w.Pods, "pod"), plain(strings.TrimSpace(w.Kind+" "+w.String())))
+		}
+	}
+	var rows [][]string
+	for _, t := range v.Targets {
+		rows = append(rows, []string{t.Node, fmt.Sprint(t.Pods), strings.Join(t.Names[:min(3, len(t.Names))], ", ")})
+	}
+	if len(rows) > 0 {
+		p.line("")
+		p.table([]string{"PLANNED FOR", "PODS", "SOME"}, rows)
+	}
+}
+
+func (p *printer) pools(v *view.Pools) {
+	if len(v.Pools) == 0 {
+		p.line("There is no NodePool: nothing can be launched.")
+		return
+	}
+	var rows [][]string
+	for i := range v.Pools {
+		q := &v.Pools[i]
+		row := []string{q.Name, fmt.Sprint(q.Nodes.Total), Money(q.Price.Hourly), Share(q.Price.SpotShare()), LimitText(q.Limits), BudgetText(q.Budgets, v.At), fmt.Sprint(q.Drifted), readyText(q.Unready)}
+		if p.opts.Wide {
+			row = append(row, fmt.Sprint(q.Weight), q.Policy, AfterText(q.ConsolidateAfter), Percent(q.Usage.CPUUsed, q.Usage.CPU), Percent(q.Usage.MemoryUsed, q.Usage.Memory))
+		}
+		rows = append(rows, row)
+	}
+	header := []string{"NAME", "NODES", "$/H", "SPOT", "LIMITS", "MAY GO NOW", "DRIFTED", "READY"}
+	if p.opts.Wide {
+		header = append(header, "WEIGHT", "POLICY", "AFTER", "CPU", "MEMORY")
+	}
+	p.table(header, rows)
+}
+
+func (p *printer) blockers(v *view.Blockers) {
+	if len(v.Blockers) == 0 {
+		p.line("Nothing keeps nodes: there are none, or they are on their way.")
+		return
+	}
+	p.blockerRows(v.Blockers)
+	p.line("\n%s of %s per hour is for nodes that something other than their use keeps: less can be saved, since their pods need room elsewhere.", Money(v.HeldHourly), Money(v.Price.Hourly))
+}
+
+func (p *printer) blockerRows(blockers []view.Blocker) {
+	var rows [][]string
+	for i := range blockers {
+		b := &blockers[i]
+		row := []string{Money(b.Price.Hourly), fmt.Sprint(b.Nodes), string(b.Reason), CauseText(b.Cause, b.InUse), b.When}
+		if !b.Until.IsZero() {
+			row[4] = "at " + Clock(b.Until)
+		}
+		if p.opts.Wide {
+			row = append(row, fmt.Sprint(b.Due), b.Text, strings.Join(b.Names[:min(5, len(b.Names))], ","))
+		}
+		rows = append(rows, row)
+	}
+	header := []string{"$/H", "NODES", "REASON", "BY", "ENDS"}
+	if p.opts.Wide {
+		header = append(header, "DUE", "TEXT", "SOME")
+	}
+	p.table(header, rows)
+}
+
+func (p *printer) offerings(v *view.Offerings) {
+	var rows [][]string
+	for i := range v.Offerings {
+		o := &v.Offerings[i]
+		state := "dearer by " + Share(o.RiskShare)
+		if o.Short {
+			state = "short"
+		}
+		until := ""
+		if !o.Until.IsZero() {
+			until = Clock(o.Until)
+		}
+		row := []string{o.InstanceType, o.Zone, o.CapacityType, Price(o.PriceHourly, o.HasPrice), state, until, o.Learned, fmt.Sprint(o.Nodes)}
+		if p.opts.Wide {
+			row = append(row, o.Reservation, o.Group)
+		}
+		rows = append(rows, row)
+	}
+	header := []string{"TYPE", "ZONE", "CAPACITY", "$/H", "STATE", "UNTIL", "LEARNED FROM", "NODES"}
+	if p.opts.Wide {
+		header = append(header, "RESERVATION", "GROUP")
+	}
+	if len(rows) > 0 {
+		p.table(header, rows)
+	}
+	p.line("%d of %d offerings are short.", v.Short, v.Offered)
+}
+
+func (p *printer) cost(v *view.Cost) {
+	rows := make([][]string, 0, len(v.Rows)+1)
+	add := func(name string, hourly float64, more ...string) {
+		part := ""
+		if v.Price.Hourly > 0 {
+			part = Share(hourly / v.Price.Hourly)
+		}
+		rows = append(rows, append([]string{name, Money(hourly), Monthly(hourly), part}, more...))
+	}
+	for _, r := range v.Rows {
+		add(r.Name, r.Hourly, fmt.Sprint(r.Pods), Cores(r.CPU), Bytes(r.Memory))
+	}
+	add("(idle)", v.IdleHourly, "", "", "")
+	add("(all)", v.Price.Hourly, "", "", "")
+	p.table([]string{strings.ToUpper(strings.TrimPrefix(v.By, view.ByLabel)), "$/H", "$/MONTH", "SHARE", "PODS", "CPU", "MEMORY"}, rows)
+	if v.Price.Unpriced > 0 {
+		p.line("The price of %s is not known, and counts nothing.", counted(v.Price.Unpriced, "node"))
+	}
+}
+
+func (p *printer) next(v *view.Next) {
+	if len(v.Entries) == 0 {
+		p.line("Nothing is to be done until the cluster changes.")
+		return
+	}
+	p.entryRows(v.Entries)
+	if v.More > 0 {
+		p.line("and %d more", v.More)
+	}
+}
+
+func (p *printer) entryRows(entries []view.Entry) {
+	var rows [][]string
+	for i := range entries {
+		e := &entries[i]
+		rows = append(rows, []string{WhenText(e), e.Subject(), e.Action, cond(e)})
+	}
+	p.table([]string{"WHEN", "SUBJECT", "WHAT", "UNLESS"}, rows)
+}

@@ -1,0 +1,248 @@
+// Package web shows views as pages: complete tables in HTML, without a script, a cookie or anything from
+// elsewhere. Names are text nodes, whatever they contain. It changes nothing.
+//
+// Read Handler first, then pages/layout.html; each page is the file of its name.
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/view"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
+	"github.com/dovetail-sh/dovetail/internal/view/table"
+)
+
+//go:embed pages
+var files embed.FS
+
+const (
+	// rowsMost is how many nodes a page of the fleet has.
+	rowsMost = 200
+	// refreshLeast is the shortest time in seconds after which a page may ask to be read again.
+	refreshLeast, refreshMost = 2, 3600
+	// policy lets a page use its own style sheet and send its form, and nothing else.
+	policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+// link is an entry of the navigation.
+type link struct{ Path, Title string }
+
+// links returns the pages, in their order.
+func links() []link {
+	return []link{
+		{"/", "Overview"}, {"/fleet", "Fleet"}, {"/pending", "Pending"}, {"/pools", "Pools"}, {"/blockers", "Blockers"},
+		{"/next", "Next"}, {"/offerings", "Offerings"}, {"/cost", "Cost"},
+	}
+}
+
+// page is what a template is given.
+type page struct {
+	Title string
+	// Path is that of the entry of the navigation that the page belongs to.
+	Path    string
+	Links   []link
+	At      time.Time
+	Refresh int // in seconds; 0: the page stays as it is
+	View    any
+	Rows    *rows // of the fleet
+}
+
+// rows is the part of a fleet that one page shows.
+type rows struct {
+	Nodes       []view.Node
+	Pools       []string
+	States      []string
+	Pool, State string
+	// From is the number of the first node, Total how many nodes the filter leaves. Before and After are
+	// the addresses of the pages before and after; empty: there is none.
+	From, To, Total int
+	Before, After   string
+}
+
+// site answers with pages.
+type site struct {
+	views     *live.Views
+	templates map[string]*template.Template
+}
+
+// Handler answers / and the pages below it. It must be reached under names of this computer only: who
+// may ask is whoever reaches the port.
+func Handler(views *live.Views) http.Handler {
+	s := &site{views, map[string]*template.Template{}}
+	for _, name := range []string{"overview", "fleet", "node", "pending", "pools", "blockers", "next", "offerings", "cost", "error"} {
+		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w)
+		w.Header().Set("Cache-Control", "max-age=60")
+		http.ServeFileFS(w, r, files, "pages/style.css")
+	})
+	mux.HandleFunc("GET /{$}", s.show("/", "Overview", "overview"))
+	for _, l := range links()[1:] {
+		mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
+	}
+	mux.HandleFunc("GET /node/{name}", func(w http.ResponseWriter, r *http.Request) {
+		s.write(w, r, "node", "node/"+r.PathValue("name"), &page{Title: "Node " + r.PathValue("name"), Path: "/fleet"})
+	})
+	return mux
+}
+
+// show returns what answers with one page.
+func (s *site) show(path, title, name string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s.write(w, r, name, name, &page{Title: title, Path: path})
+	}
+}
+
+func setHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// write answers with a page, or with one that says why there is none.
+func (s *site) write(w http.ResponseWriter, r *http.Request, name, viewName string, p *page) {
+	p.Links, p.Refresh = links(), refreshOf(r.URL.Query())
+	status := http.StatusOK
+	v, err := s.views.Of(viewName, r.URL.Query().Get("by"))
+	if err != nil {
+		name, v, status = "error", err.Error(), live.Status(err)
+		if p.Title = "Not found"; errors.Is(err, live.ErrNotYet) {
+			p.Title, p.Refresh = "Nothing yet", refreshLeast
+		}
+	}
+	p.View, p.At = v, instantOf(v)
+	if f, ok := v.(view.Fleet); ok {
+		p.Rows = rowsOf(&f, r.URL.Query())
+	}
+	var text bytes.Buffer
+	if err := s.templates[name].Execute(&text, p); err != nil {
+		http.Error(w, fmt.Sprintf("the page cannot be made: %v", err), http.StatusInternalServerError)
+		return
+	}
+	setHeaders(w)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(text.Bytes()) // whoever asked may be gone
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(text.Bytes())
+	_ = z.Close()
+}
+
+// refreshOf returns after how many seconds the page is to be read again; 0: never.
+func refreshOf(q url.Values) int {
+	n, err := strconv.Atoi(q.Get("refresh"))
+	if err != nil || n <= 0 {
+		return 0
+	}
+	return min(max(n, refreshLeast), refreshMost)
+}
+
+// instantOf returns the instant of a view.
+func instantOf(v any) time.Time {
+	switch v := v.(type) {
+	case view.Overview:
+		return v.At
+	case view.Fleet:
+		return v.At
+	case view.NodeView:
+		return v.At
+	case view.Pending:
+		return v.At
+	case view.Pools:
+		return v.At
+	case view.Blockers:
+		return v.At
+	case view.Offerings:
+		return v.At
+	case view.Cost:
+		return v.At
+	case view.Next:
+		return v.At
+	}
+	return time.Time{}
+}
+
+// rowsOf returns the nodes that a query asks for.
+func rowsOf(f *view.Fleet, q url.Values) *rows {
+	r := &rows{Pool: q.Get("pool"), State: q.Get("state")}
+	seen := map[string]bool{}
+	var all []view.Node
+	for _, p := range f.Pools {
+		r.Pools = append(r.Pools, p.Name)
+		for i := range p.Nodes {
+			n := &p.Nodes[i]
+			if !seen[n.Status.State] {
+				seen[n.Status.State] = true
+				r.States = append(r.States, n.Status.State)
+			}
+			if (!q.Has("pool") || n.Pool == r.Pool) && (r.State == "" || n.Status.State == r.State) {
+				all = append(all, *n)
+			}
+		}
+	}
+	from, _ := strconv.Atoi(q.Get("from")) // what is no number is the first
+	from = min(max(0, from), len(all))
+	to := min(from+rowsMost, len(all))
+	r.Nodes, r.From, r.To, r.Total = all[from:to], from+1, to, len(all)
+	at := func(from int) string {
+		other := url.Values{"from": {strconv.Itoa(from)}}
+		for _, key := range []string{"pool", "state", "refresh"} {
+			if q.Has(key) {
+				other.Set(key, q.Get(key))
+			}
+		}
+		return "/fleet?" + other.Encode()
+	}
+	if from > 0 {
+		r.Before = at(max(0, from-rowsMost))
+	}
+	if to < len(all) {
+		r.After = at(to)
+	}
+	return r
+}
+
+// words returns the functions of the templates.
+func words() template.FuncMap {
+	return template.FuncMap{
+		"money": table.Money, "monthly": table.Monthly, "price": table.Price, "share": table.Share, "percent": table.Percent, "cores": table.Cores, "bytes": table.Bytes,
+		"limits": table.LimitText, "budgets": table.BudgetText, "after": table.AfterText, "cause": table.CauseText,
+		"amount": table.Amount, "upper": strings.ToUpper, "title": titleOf,
+		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": func(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" },
+		"age":      func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
+		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
+		"workload": func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
+		"by":       func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
+		"none":     func(pool string) string { return cmp.Or(pool, "(none)") },
+	}
+}
+
+// titleOf returns a word with a capital.
+func titleOf(word string) string {
+	if word == "" {
+		return ""
+	}
+	return strings.ToUpper(word[:1]) + word[1:]
+}

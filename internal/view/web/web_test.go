@@ -1,0 +1,311 @@
+package web_test
+
+import (
+	"compress/gzip"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
+	"github.com/dovetail-sh/dovetail/internal/view/web"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata anew")
+
+const small = `
+type four cpu=4 memory=8Gi price=0.20 spot=0.08 zones=a,b short=a/spot
+type eight cpu=8 memory=16Gi price=0.40 zones=a,b
+pool general limit.cpu=16 after=30s
+pool batch after=Never budget=0 unready=its_class_is_not_ready
+pdb db allowed=0
+node a pool=general type=four capacity=spot zone=b last-pod-event=10s
+running web on=a cpu=1 memory=1Gi count=2 app=web
+node b pool=general type=eight
+running db on=b cpu=7 memory=1Gi app=db pdb=db
+node c pool=batch type=four drifted=NodePoolDrifted expires=5h
+node d pool=general type=four deleting
+node other cpu=2 memory=4Gi
+pod big cpu=8 count=2 app=big planned=b
+pod huge cpu=64 app=huge`
+
+type nothing struct{}
+
+func (nothing) Shortages() []catalog.Shortage { return nil }
+
+func (nothing) BudgetChanges() map[string][]time.Time { return nil }
+
+// site returns the pages of a cluster after a decision of each loop.
+func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handler {
+	t.Helper()
+	snap, err := story.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(snap)
+	l := &live.Latest{}
+	l.Begin(nothing{})
+	p := pack.Decide(snap, pack.Options{})
+	d, next := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{})
+	l.Provisioned(snap, p.Refusals, nil)
+	l.Disrupted(snap, &d, &next, nil)
+	return web.Handler(&live.Views{Latest: l, Now: story.Now})
+}
+
+func get(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return w
+}
+
+func paths() []string {
+	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/pools", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b"}
+}
+
+// TestPages compares the text of every page with testdata, elements left out but for tables' cells.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	h := site(t, small, func(*cluster.Snapshot) {})
+	var all strings.Builder
+	for _, path := range paths() {
+		w := get(h, path)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		all.WriteString("==== " + path + "\n" + textOf(t, w.Body.String()))
+	}
+	file := filepath.Join("testdata", "pages.txt")
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.String() != string(want) {
+		t.Errorf("the pages are not those of %s; with -rewrite it is written anew:\n%s", file, all.String())
+	}
+}
+
+// textOf returns what a reader without styles sees of a page's main part: a line a block, cells divided by |.
+func textOf(t *testing.T, page string) string {
+	t.Helper()
+	doc, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.TextNode {
+			b.WriteString(n.Data)
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+		if n.Type == html.ElementNode {
+			switch n.Data {
+			case "td", "th":
+				b.WriteString(" | ")
+			case "tr", "p", "li", "h1", "h2", "dd", "caption", "form":
+				b.WriteString("\x00")
+			case "dt":
+				b.WriteString(": ")
+			}
+		}
+	}
+	var main func(n *html.Node)
+	main = func(n *html.Node) {
+		if n.Type == html.ElementNode && n.Data == "main" {
+			walk(n)
+			return
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			main(c)
+		}
+	}
+	main(doc)
+	var lines []string
+	for _, line := range strings.Split(b.String(), "\x00") {
+		if line = strings.Join(strings.Fields(line), " "); line != "" {
+			lines = append(lines, strings.TrimSuffix(line, " |"))
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// TestNamesAreText puts markup into every name and looks for what a browser would make of it.
+func TestNamesAreText(t *testing.T) {
+	t.Parallel()
+	const evil = `<img src=x onerror=alert(1)>"'</td><script>alert(2)</script>`
+	h := site(t, small, func(s *cluster.Snapshot) {
+		for i := range s.Nodes {
+			n := &s.Nodes[i]
+			if n.Pool != "" {
+				n.Pool += evil
+			}
+			n.Name += evil
+			n.Claim += evil
+			for k := range n.Labels {
+				n.Labels[k] += evil
+			}
+			for k := range n.Reschedulable {
+				n.Reschedulable[k].Name += evil
+				n.Reschedulable[k].Namespace += evil
+			}
+			n.Drifted += evil
+			for k := range n.Pods {
+				c := *n.Pods[k].Constraints
+				c.Namespace += evil
+				c.Labels = map[string]string{"app": evil}
+				n.Pods[k].Constraints = &c
+			}
+		}
+		for i := range s.Pools {
+			s.Pools[i].Name += evil
+			s.Pools[i].Unready += evil
+		}
+		for i := range s.Pending {
+			s.Pending[i].Name += evil
+			s.Pending[i].Namespace += evil
+		}
+		for i := range s.PDBs {
+			s.PDBs[i].Name += evil
+		}
+	})
+	seen := 0
+	for _, path := range append(paths(), "/node/"+"b%3Cimg%20src=x%20onerror=alert(1)%3E%22%27%3C%2Ftd%3E%3Cscript%3Ealert(2)%3C%2Fscript%3E", "/cost?by=label:%3Cimg%20onerror=1%3E", "/node/%3Cscript%3E") {
+		body := get(h, path).Body.String()
+		seen += strings.Count(body, "&lt;img")
+		doc, err := html.Parse(strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range doc.Descendants() {
+			if n.Type != html.ElementNode {
+				continue
+			}
+			if n.Data == "img" || n.Data == "script" {
+				t.Errorf("%s has an element %s", path, n.Data)
+			}
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.HasPrefix(strings.TrimSpace(a.Val), "javascript:") {
+					t.Errorf("%s has an attribute %s=%s", path, a.Key, a.Val)
+				}
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d names were shown", seen)
+	}
+}
+
+// TestNothingComesFromElsewhere holds the policy of every page, and that all it names is here.
+func TestNothingComesFromElsewhere(t *testing.T) {
+	t.Parallel()
+	h := site(t, small, func(*cluster.Snapshot) {})
+	address := regexp.MustCompile(`(?:href|src|action)="([^"#]*)`)
+	for _, path := range append(paths(), "/style.css", "/node/none") {
+		w := get(h, path)
+		policy := w.Header().Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+		if w.Header().Get("Set-Cookie") != "" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: headers %v", path, w.Header())
+		}
+		for _, m := range address.FindAllStringSubmatch(w.Body.String(), -1) {
+			to := strings.ReplaceAll(m[1], "&amp;", "&")
+			if to == "" || strings.HasPrefix(to, "?") {
+				continue
+			}
+			if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") {
+				t.Errorf("%s leads to %s", path, to)
+			} else if code := get(h, to).Code; code != http.StatusOK {
+				t.Errorf("%s leads to %s, which answers %d", path, to, code)
+			}
+		}
+	}
+	if strings.Contains(get(h, "/style.css").Body.String(), "url(") {
+		t.Error("the style sheet loads something")
+	}
+}
+
+func TestEveryPageIsATableThatReadersCanFollow(t *testing.T) {
+	t.Parallel()
+	h := site(t, small, func(*cluster.Snapshot) {})
+	for _, path := range paths() {
+		body := get(h, path).Body.String()
+		for _, part := range []string{`<html lang="en">`, `<main id="main">`, `class="skip"`, `aria-current="page"`, "<h1>", "color-scheme"} {
+			if strings.Count(body, part) != 1 {
+				t.Errorf("%s has %q %d times", path, part, strings.Count(body, part))
+			}
+		}
+		if strings.Count(body, "<table>") != strings.Count(body, "<caption>") || strings.Count(body, "<th ") != strings.Count(body, "<th scope=") {
+			t.Errorf("%s has a table without a caption, or a header without a scope", path)
+		}
+	}
+}
+
+func TestALargeFleetComesInParts(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("type four cpu=4 memory=8Gi price=0.20\npool general\n")
+	for i := range 450 {
+		text.WriteString("node n" + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26)) + " pool=general type=four\n")
+	}
+	h := site(t, text.String(), func(*cluster.Snapshot) {})
+	seen, path := map[string]bool{}, "/fleet?pool=general"
+	after := regexp.MustCompile(`href="([^"]*)" rel="next"`)
+	for range 5 {
+		body := get(h, path).Body.String()
+		for _, m := range regexp.MustCompile(`href="/node/([^"]*)"`).FindAllStringSubmatch(body, -1) {
+			seen[m[1]] = true
+		}
+		m := after.FindStringSubmatch(body)
+		if m == nil {
+			break
+		}
+		path = strings.ReplaceAll(m[1], "&amp;", "&")
+	}
+	if len(seen) != 450 {
+		t.Errorf("%d of 450 nodes are shown", len(seen))
+	}
+	r := httptest.NewRequest(http.MethodGet, "/fleet", http.NoBody)
+	r.Header.Set("Accept-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if size := w.Body.Len(); size > 25<<10 {
+		t.Errorf("the fleet page has %d bytes", size)
+	}
+	z, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := io.ReadAll(z); err != nil || !strings.Contains(string(page), "</html>") {
+		t.Errorf("the page is cut: %v", err)
+	}
+}
+
+func TestBeforeTheFirstDecision(t *testing.T) {
+	t.Parallel()
+	w := get(web.Handler(&live.Views{Latest: &live.Latest{}, Now: story.Now}), "/")
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), live.ErrNotYet.Error()) || !strings.Contains(w.Body.String(), "http-equiv") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
