@@ -67,12 +67,12 @@ type Parts struct {
 	Nominations client.Client
 	// Launches creates NodeClaims for pending pods, and writes on NodeClaims what was launched; nil: the manager's client
 	// does.
-	Launches client.Client
-	Now         func() time.Time
-	Events      *observe.Recorder
-	Metrics     *observe.Metrics
-	Conditions  *observe.Conditions
-	Log         *slog.Logger
+	Launches   client.Client
+	Now        func() time.Time
+	Events     *observe.Recorder
+	Metrics    *observe.Metrics
+	Conditions *observe.Conditions
+	Log        *slog.Logger
 	// Journal is given every decision; nil: nobody is.
 	Journal *journal.Journal
 	// Views is given every snapshot that was decided about; nil: nobody is.
