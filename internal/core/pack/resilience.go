@@ -1,19 +1,21 @@
 package pack
 
 import (
+	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/disperse"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/launch"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
 // resilient returns a solver whose workloads lose fewer pods with one node, and whose plan costs no more
-// than the premium on top of this one's. start begins a solve anew.
+// than the premium on top of this one's. begin begins a solve anew, metered by its argument.
 //
 // First pods are exchanged between the nodes of this plan, which costs nothing. Where a node still has
 // more pods of a workload than it should, nodes are launched anew with a limit to that, a strict one
-// first. At last the zones of the nodes are chosen.
-func (s *solver) resilient(start func() *solver) *solver {
-	if s.state.CountOnPlanned() == 0 {
+// first, unless chunks of capacity buffers wait. At last the zones of the nodes are chosen. It takes what effort is left, and never too much.
+func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Meter) *solver {
+	all := effortFor(s.state.Model.Options, s.state.Model.Snapshot)
+	if s.state.CountOnPlanned() == 0 || meter.Left() < all/spreadLeast {
 		return s
 	}
 	board, base := disperse.NewBoard(s.state), s.cost()
@@ -22,17 +24,17 @@ func (s *solver) resilient(start func() *solver) *solver {
 	best := s
 	board.Balance()
 	for _, share := range disperse.Shares() {
-		if !board.IsOver() {
+		if s.withheld > 0 || !board.IsOver() || meter.Left() < all/spreadLeast {
 			break
 		}
-		v := start()
-		board.Cap(v.state.Classes, share)
-		v.state.PlaceOnExisting()
-		launch.Launch(v.state)
-		v.firstFit()
-		v.finish()
-		spread := disperse.NewBoard(v.state)
-		spread.Balance()
+		own := effort.New(meter.Left() / 2)
+		var v *solver
+		var spread *disperse.Board
+		ended := own.Run(func() { v, spread = limited(begin(own), board, share) })
+		meter.Spend(int(own.Spent()))
+		if !ended || own.Left() < all/spreadLeast { // what follows is metered by it, too
+			continue
+		}
 		if c := v.cost(); c.refused <= base.refused && c.unknown <= base.unknown && c.hourly <= most {
 			best, board = v, spread
 			break
@@ -45,6 +47,21 @@ func (s *solver) resilient(start func() *solver) *solver {
 		}
 	}
 	return best.noteResilience(board, before, base.hourly)
+}
+
+// spreadLeast is which part of a decision's effort, one in so many, must be left for workloads to be spread.
+const spreadLeast = 16
+
+// limited solves with a limit on the pods of each workload per new node, one in so many.
+func limited(v *solver, board *disperse.Board, share int32) (*solver, *disperse.Board) {
+	board.Cap(v.state.Classes, share)
+	v.state.PlaceOnExisting()
+	launch.Launch(v.state)
+	v.firstFit()
+	v.finish()
+	spread := disperse.NewBoard(v.state)
+	spread.Balance()
+	return v, spread
 }
 
 // noteResilience notes for the plan what spreading changes.

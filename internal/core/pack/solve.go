@@ -69,32 +69,26 @@ func solve(snap *cluster.Snapshot, opts Options, meter *effort.Meter) plan.Plan 
 // solved returns the best solver for a snapshot, and a lower bound of the price; 0: it is to be
 // worked out.
 func solved(snap *cluster.Snapshot, opts Options, meter *effort.Meter) (*solver, float64) {
-	start := func() *solver {
+	begin := func(meter *effort.Meter) *solver {
 		s := compile(snap, opts, meter)
 		s.withhold()
 		s.keepPlanned()
 		return s
 	}
+	start := func() *solver { return begin(meter) }
 	s, bound := start().best(start)
+	if opts.ResiliencePremium > 0 && !opts.FirstFitOnly {
+		s = s.resilient(begin, meter)
+	}
 	if s.withheld == 0 {
 		return s, bound
 	}
 	return s.withChunks(start), 0
 }
 
-// best returns the cheapest solver, or one whose workloads are spread for a premium, and a bound as solved
-// does. start begins a solve anew.
-func (s *solver) best(start func() *solver) (*solver, float64) {
-	c, bound := s.cheapest(start)
-	if c.state.Model.Options.ResiliencePremium > 0 {
-		c = c.resilient(start)
-	}
-	return c, bound
-}
-
-// cheapest places the pods at hand. It returns the best solver, which may be another one than s, and a
+// best places the pods at hand. It returns the best solver, which may be another one than s, and a
 // bound as solved does. start begins a solve anew.
-func (s *solver) cheapest(start func() *solver) (*solver, float64) {
+func (s *solver) best(start func() *solver) (*solver, float64) {
 	if s.state.Model.Options.FirstFitOnly {
 		s.firstFit()
 		s.finish()
