@@ -98,7 +98,7 @@ func adopt(objects []client.Object, p *prices, terms Terms) *adoption {
 // unpriced says why a node without a NodeClaim is left alone; empty: it has a price.
 func (p *prices) unpriced(n *corev1.Node) string {
 	name, zone := n.Labels[corev1.LabelInstanceTypeStable], n.Labels[corev1.LabelTopologyZone]
-	kind, _ := capacityType(n)
+	kind := capacityType(n)
 	_, isControl := n.Labels["node-role.kubernetes.io/control-plane"]
 	cloud, _, hasID := strings.Cut(n.Spec.ProviderID, "://")
 	switch _, known := p.of(name, zone, kind); {
@@ -185,7 +185,7 @@ func groupFor(n *corev1.Node, selected map[string]bool, p *prices) *group {
 		labels: map[string]string{}, names: map[string]bool{}, zones: map[string]bool{}, types: map[string]bool{}, categories: map[string]bool{},
 		taints: nodegroups.OwnTaints(n), arch: architecture(n, p),
 	}
-	g.kind, _ = capacityType(n)
+	g.kind = capacityType(n)
 	for k, v := range nodegroups.OwnLabels(n) {
 		if selected[k] {
 			g.labels[k] = v
@@ -305,7 +305,7 @@ func (g *group) pool(name string, terms Terms) *karpenterv1.NodePool {
 
 // claim returns the NodeClaim that a node of the NodePool would have, and labels the node as its.
 func claim(n *corev1.Node, np *karpenterv1.NodePool) *karpenterv1.NodeClaim {
-	kind, _ := capacityType(n)
+	kind := capacityType(n)
 	n.Spec.ProviderID = cmp.Or(n.Spec.ProviderID, "file:///"+n.Name)
 	ref := np.Spec.Template.Spec.NodeClassRef
 	for k, v := range map[string]string{

@@ -179,16 +179,15 @@ func (p *prices) presumed(pools []*karpenterv1.NodePool) (lines []string) {
 	return lines
 }
 
-// capacityType returns the capacity type that the labels of a Node say, in Karpenter's words, and whether they say any.
-func capacityType(n *corev1.Node) (kind string, said bool) {
+// capacityType returns the capacity type that the labels of a Node say, in Karpenter's words. What they do
+// not say is on demand.
+func capacityType(n *corev1.Node) string {
 	switch text := cmp.Or(n.Labels[label.CapacityType], n.Labels["eks.amazonaws.com/capacityType"], n.Labels["node-lifecycle"], n.Labels["node.kubernetes.io/lifecycle"]); text {
 	case "spot", "SPOT":
-		return label.Spot, true
-	case "on-demand", "ON_DEMAND", "normal":
-		return label.OnDemand, true
-	case "":
-		return label.OnDemand, false
+		return label.Spot
+	case "on-demand", "ON_DEMAND", "normal", "":
+		return label.OnDemand
 	default:
-		return text, true // reserved, CAPACITY_BLOCK: no price is known
+		return text // reserved, CAPACITY_BLOCK: no price is known
 	}
 }

@@ -208,9 +208,7 @@ func decide(c simulate.Case, clock simulate.Clock) (*decision, error) {
 	file.PricePerHour, file.LowerBoundPerHour = saving.AfterHourly, saving.BoundHourly
 	d := &decision{snap: c.Snapshot, result: saving.Result, steps: len(file.Steps), plan: file}
 	e := exported(c.Snapshot, kinds, file)
-	for _, what := range slices.Sorted(maps.Keys(e.unjudged)) {
-		d.unjudged = append(d.unjudged, what)
-	}
+	d.unjudged = slices.Sorted(maps.Keys(e.unjudged))
 	d.now = scenario.CheckSteps(e.out, &scenario.Plan{Format: scenario.PlanFormat, Scenario: file.Scenario, Mode: "consolidate", PricePerHour: saving.PriceHourly}).PricePerHour
 	d.report = scenario.CheckSteps(e.out, file)
 	if first := d.firstObjection(); first >= 0 {
