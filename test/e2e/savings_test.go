@@ -39,12 +39,12 @@ func TestSavingsOfNodeGroups(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	for i := range 6 {
-		create(t, c, groupNode(fmt.Sprintf("web-%d", i), "web", "m5.2xlarge", "ON_DEMAND", 8, 32))
+		create(t, c, nodeOfGroup(fmt.Sprintf("web-%d", i), "web", "m5.2xlarge", "ON_DEMAND", 8, 32))
 	}
 	for i := range 2 {
-		create(t, c, groupNode(fmt.Sprintf("spot-%d", i), "cheap", "m5.4xlarge", "SPOT", 16, 64))
+		create(t, c, nodeOfGroup(fmt.Sprintf("spot-%d", i), "cheap", "m5.4xlarge", "SPOT", 16, 64))
 	}
-	create(t, c, groupNode("gke-0", "gke", "e2-standard-4", "ON_DEMAND", 4, 16))
+	create(t, c, nodeOfGroup("gke-0", "gke", "e2-standard-4", "ON_DEMAND", 4, 16))
 	three := threeWorkloads(t, c)
 	three.scale(30, 18, 6)
 	three.scale(10, 6, 2)
@@ -106,8 +106,8 @@ func TestSavingsOfKarpenter(t *testing.T) {
 	}
 }
 
-// groupNode returns a Node of a node group, as KWOK plays it.
-func groupNode(name, group, typ, capacity string, cpu, gibibytes int64) *corev1.Node {
+// nodeOfGroup returns a Node of a node group, as KWOK plays it.
+func nodeOfGroup(name, group, typ, capacity string, cpu, gibibytes int64) *corev1.Node {
 	has := corev1.ResourceList{
 		corev1.ResourceCPU: *resource.NewQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(gibibytes<<30, resource.BinarySI), corev1.ResourcePods: resource.MustParse("58"),
 	}
