@@ -52,7 +52,7 @@ func (f *journalFlags) forward(ctx context.Context) (string, error) {
 func leader(ctx context.Context, clients kubernetes.Interface, namespace string) (in, pod string, err error) {
 	leases, err := clients.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
 	if err != nil {
-		return "", "", fmt.Errorf("look for the lease %s: %w; with --namespace it is looked for there alone", leaseName, err)
+		return "", "", fmt.Errorf("look for the lease %s: %w; with --controller-namespace it is looked for there alone", leaseName, err)
 	}
 	var held []coordinationv1.Lease
 	for _, l := range leases.Items {
@@ -62,12 +62,12 @@ func leader(ctx context.Context, clients kubernetes.Interface, namespace string)
 	}
 	switch len(held) {
 	case 0:
-		return "", "", fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --namespace %s; give --address, or --journal", leaseName, namespace)
+		return "", "", fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --controller-namespace %s; give --address, or --journal", leaseName, namespace)
 	case 1:
 		pod, _, _ = strings.Cut(*held[0].Spec.HolderIdentity, "_")
 		return held[0].Namespace, pod, nil
 	}
-	return "", "", fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --namespace", leaseName, held[0].Namespace, held[1].Namespace)
+	return "", "", fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --controller-namespace", leaseName, held[0].Namespace, held[1].Namespace)
 }
 
 // forwardTo forwards a free local port to a pod's debug port.
