@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,49 +15,58 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
+// answerMost bounds what is read of an answer.
+const answerMost = 64 << 20
+
 func newExplain() *cobra.Command {
 	var from journalFlags
-	var output string
+	var output, namespace string
 	cmd := &cobra.Command{
-		Use:   "explain POD|NODE|NODECLAIM|NODEPOOL|CAPACITYBUFFER",
+		Use:   "explain [KIND] NAME",
 		Short: "Say why a pod is where it is, and why a node was launched, stays or goes",
-		Long: `Ask the journal of a controller what was decided about a pod, a node or a NodeClaim: the
-target node of a pod, or why no node can take it (the nearest miss of each pool), since
-when, and how often; what a node was launched for, why it stays, or why it is removed.
-Of a NodePool: what was launched from it, and how one with replicas came to its number of
-nodes, or why it is short of some. Of a CapacityBuffer: where it has room, or why it has none.
+		Long: `Ask a controller about a pod, a node, a NodeClaim, a NodePool, a CapacityBuffer, a workload or an
+instance type. The first line says what it does or waits for now, the second until when or what
+would end that. Below stands what was decided about it, the newest first: the target node of a pod,
+or why no node can take it (the nearest miss of each pool), since when, and how often; what a node
+was launched for, why it stays, or why it is removed; what was launched from a NodePool; where a
+CapacityBuffer has room. Of a workload the pods are counted by what they wait for; of an instance type
+it is said which pools launch it, for how much, and what is short.
 
-The name is NAME, NAMESPACE/NAME of a pod, or pod/NAME, node/NAME, nodeclaim/NAME,
-nodepool/NAME, capacitybuffer/NAME, capacitybuffer/NAMESPACE/NAME.
+The name is NAME, NAMESPACE/NAME, KIND NAME or KIND/NAME. The kinds are pod, node, nodeclaim, nodepool,
+capacitybuffer, type, deployment, statefulset, daemonset, replicaset and job, and their short forms.
+Without a kind it is a pod, node, NodeClaim or CapacityBuffer.
 
-The journal is read from the debug port of the replica that leads, through the API server, as
-kubectl port-forward does; that needs the rights to list leases and to create pods/portforward.
-With --address another address is asked, and with --journal it is read from a file instead.`,
-		Example: `  dovetail explain pod/web-7x2kq
+The replica that leads is asked on its debug port, through the API server, as kubectl port-forward
+does; that needs the rights to list leases and to create pods/portforward. With --address another
+address is asked. With --journal a file is read instead: it does not have what is now, nor workloads.
+
+The exit status is 4 if there is no such subject, and 5 if no controller can be reached.`,
+		Example: `  dovetail explain pod web-7x2kq -n shop
   dovetail explain shop/web-7x2kq --address http://localhost:9090
   dovetail explain node/general-9f6mz --journal /var/lib/dovetail
+  dovetail explain deployment web -n shop
   dovetail explain nodepool/baseline
+  dovetail explain type m7g.large
   dovetail explain capacitybuffer/shop/headroom
   dovetail explain web-7x2kq -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(cmd, output); err != nil {
 				return err
 			}
-			subject, err := journal.ParseSubject(args[0])
+			subject, err := journal.ParseSubject(args...)
+			if err == nil && namespace != "" && subject.Namespace != "" && subject.Namespace != namespace {
+				err = fmt.Errorf("%s and --namespace %s name two namespaces", subject, namespace)
+			}
 			if err != nil {
 				return wrongUse(cmd, err)
 			}
-			file, err := from.read(cmd.Context(), cmd.ErrOrStderr())
+			if subject.Namespace == "" {
+				subject.Namespace = namespace
+			}
+			answers, err := from.explain(cmd.Context(), subject, cmd.ErrOrStderr())
 			if err != nil {
 				return err
-			}
-			answers, err := file.Explain(subject)
-			if err != nil {
-				return err
-			}
-			if len(answers) == 0 {
-				return fmt.Errorf("no decision is about %s; %s", args[0], known(file, from.where()))
 			}
 			if output == simulate.JSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
@@ -64,9 +77,51 @@ With --address another address is asked, and with --journal it is read from a fi
 		},
 	}
 	from.addPath(cmd)
-	from.addAddress(cmd)
+	from.addController(cmd)
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the pod, workload or CapacityBuffer; empty: any")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	return cmd
+}
+
+// explain returns what a journal or a controller says of a subject.
+func (f *journalFlags) explain(ctx context.Context, s journal.Subject, stderr io.Writer) ([]journal.Answer, error) {
+	if f.path == "" {
+		return f.askAbout(ctx, s)
+	}
+	file, err := f.read(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if journal.IsWorkload(s.Kind) || s.Kind == journal.KindType {
+		return nil, fmt.Errorf("a journal does not say which %ss there are: ask the controller, or about one of its pods", s.Kind)
+	}
+	answers, err := file.Explain(s)
+	if err == nil && len(answers) == 0 {
+		err = &statusError{fmt.Errorf("no decision is about %s; %s", s, known(file, f.where())), statusNoSubject}
+	}
+	return answers, err
+}
+
+// askAbout asks a controller about a subject.
+func (f *journalFlags) askAbout(ctx context.Context, s journal.Subject) ([]journal.Answer, error) {
+	q := url.Values{"name": {s.Name}}
+	if s.Kind != "" {
+		q.Set("kind", s.Kind)
+	}
+	if s.Namespace != "" {
+		q.Set("namespace", s.Namespace)
+	}
+	var explained journal.Explained
+	err := f.ask(ctx, journal.Path+journal.ExplainPath+"?"+q.Encode(), func(answer *http.Response) error {
+		if answer.Header.Get(journal.HeaderNoSubject) != "" {
+			return &statusError{fmt.Errorf("there is no %s, and no decision is about one; pods that have ended are not known", s), statusNoSubject}
+		}
+		if err := refusal(answer); err != nil {
+			return err
+		}
+		return json.NewDecoder(io.LimitReader(answer.Body, answerMost)).Decode(&explained)
+	})
+	return explained.Answers, err
 }
 
 // known says what a journal has.

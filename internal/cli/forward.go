@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -29,9 +30,18 @@ const (
 	debugPort = 8082
 )
 
+// controllerFlags say which controller is asked.
+type controllerFlags struct{ address, kubeconfig, namespace string }
+
+func (f *controllerFlags) addController(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
+	cmd.Flags().StringVar(&f.namespace, "controller-namespace", "", "namespace of the controller; empty: wherever the lease is")
+}
+
 // forward finds the replica that leads and forwards a local port to its debug port, until the context
 // ends. It returns the address of the local port.
-func (f *journalFlags) forward(ctx context.Context) (string, error) {
+func (f *controllerFlags) forward(ctx context.Context) (string, error) {
 	config, err := restConfig(f.kubeconfig)
 	if err != nil {
 		return "", err
@@ -81,7 +91,7 @@ func debugPortOf(lease *coordinationv1.Lease) (int, error) {
 func heldLease(ctx context.Context, clients kubernetes.Interface, namespace string) (*coordinationv1.Lease, error) {
 	leases, err := clients.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
 	if err != nil {
-		return nil, fmt.Errorf("look for the lease %s: %w; with --namespace it is looked for there alone", leaseName, err)
+		return nil, fmt.Errorf("look for the lease %s: %w; with --controller-namespace it is looked for there alone", leaseName, err)
 	}
 	var held []coordinationv1.Lease
 	for _, l := range leases.Items {
@@ -91,11 +101,11 @@ func heldLease(ctx context.Context, clients kubernetes.Interface, namespace stri
 	}
 	switch len(held) {
 	case 0:
-		return nil, fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --namespace %s; give --address, or --journal", leaseName, namespace)
+		return nil, fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --controller-namespace %s; give --address, or --journal", leaseName, namespace)
 	case 1:
 		return &held[0], nil
 	}
-	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --namespace", leaseName, held[0].Namespace, held[1].Namespace)
+	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --controller-namespace", leaseName, held[0].Namespace, held[1].Namespace)
 }
 
 // forwardTo forwards a free local port to a pod's debug port.

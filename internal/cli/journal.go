@@ -27,18 +27,12 @@ const (
 
 // journalFlags say where a journal is read from.
 type journalFlags struct {
-	path, address         string
-	kubeconfig, namespace string
+	path string
+	controllerFlags
 }
 
 func (f *journalFlags) addPath(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.path, "journal", "", "read a journal file, or the directory of controller --journal-dir, instead of asking a controller")
-}
-
-func (f *journalFlags) addAddress(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the controller; empty: wherever the lease is")
 }
 
 // read returns the journal. What could not be read of it is said on stderr.
@@ -48,7 +42,13 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 	if f.path != "" {
 		file, err = journal.Read(f.path)
 	} else {
-		file, err = f.ask(ctx)
+		err = f.ask(ctx, journal.Path+"/all", func(answer *http.Response) error {
+			if err := refusal(answer); err != nil {
+				return err
+			}
+			file, err = journal.ReadFrom(answer.Body, f.address)
+			return err
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -60,37 +60,37 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 }
 
 // ask asks the controller at the address given, behind a forwarded port, or wherever it leads.
-func (f *journalFlags) ask(ctx context.Context) (*journal.File, error) {
+func (f *journalFlags) ask(ctx context.Context, path string, read func(*http.Response) error) error {
+	ctx, cancel := context.WithTimeout(ctx, journalPatience)
+	defer cancel()
 	if f.address != "" {
-		return fetch(ctx, f.address)
+		return f.fetch(ctx, path, read)
 	}
 	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
-		file, err := fetch(ctx, addressForwarded)
+		f.address = addressForwarded
+		err := f.fetch(ctx, path, read)
 		if !errors.Is(err, syscall.ECONNREFUSED) {
-			f.address = addressForwarded
-			return file, err
+			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, journalPatience)
-	defer cancel()
 	address, err := f.forward(ctx)
 	if err != nil {
-		return nil, err
+		f.address = ""
+		return &statusError{err, statusUnreachable}
 	}
 	f.address = address
-	return fetch(ctx, address)
+	return f.fetch(ctx, path, read)
 }
 
-func fetch(ctx context.Context, address string) (*journal.File, error) {
-	address = strings.TrimSuffix(address, "/")
-	if !strings.Contains(address, "://") {
-		address = "http://" + address
+// fetch asks the address.
+func (f *journalFlags) fetch(ctx context.Context, path string, read func(*http.Response) error) error {
+	f.address = strings.TrimSuffix(f.address, "/")
+	if !strings.Contains(f.address, "://") {
+		f.address = "http://" + f.address
 	}
-	ctx, cancel := context.WithTimeout(ctx, journalPatience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+journal.Path+"/all", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.address+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("--address: %w", err)
+		return fmt.Errorf("--address: %w", err)
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -98,17 +98,30 @@ func fetch(ctx context.Context, address string) (*journal.File, error) {
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return nil, fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8082), or give a file", address, err)
+		return &statusError{fmt.Errorf("ask %s for its journal: %w; make it reachable (kubectl port-forward -n NAMESPACE deploy/NAME 8082), or give a file", f.address, err), statusUnreachable}
 	}
 	defer answer.Body.Close() //nolint:errcheck // it was read only
-	if answer.StatusCode == http.StatusMisdirectedRequest || answer.StatusCode == http.StatusServiceUnavailable {
+	if err := read(answer); err != nil {
+		var status *statusError
+		if errors.As(err, &status) {
+			return err
+		}
+		return fmt.Errorf("ask %s for its journal: %w", f.address, err)
+	}
+	return nil
+}
+
+// refusal says why a replica does not answer; nil: it does.
+func refusal(answer *http.Response) error {
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusMisdirectedRequest, http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		why, _ := io.ReadAll(io.LimitReader(answer.Body, excuseMost)) // what there is of it
-		return nil, fmt.Errorf("ask %s for its journal: %s", address, strings.TrimSpace(string(why)))
+		return &statusError{errors.New(strings.TrimSpace(string(why))), statusUnreachable}
+	default:
+		return &statusError{fmt.Errorf("it answers %s; the address must be the debug port of a controller of this version that keeps a journal (--journal-memory-bytes above 0)", answer.Status), statusUnreachable}
 	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask %s for its journal: it answers %s; the address must be the debug port of a controller that keeps one (--journal-memory-bytes above 0)", address, answer.Status)
-	}
-	return journal.ReadFrom(answer.Body, address)
 }
 
 // where says what was read.

@@ -81,7 +81,7 @@ is another.`,
 			return replay(cmd.OutOrStdout(), file, chosen, output)
 		},
 	}
-	from.addAddress(cmd)
+	from.addController(cmd)
 	cmd.Flags().Int64Var(&id, "id", 0, "make this one again")
 	cmd.Flags().BoolVar(&all, "all", false, "make all of them again")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")

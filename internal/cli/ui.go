@@ -19,7 +19,7 @@ rights to list leases and to create pods/portforward.
 
 The exit status is 5 when no controller can be reached.`,
 		Example: `  dovetail ui
-  dovetail ui --kubeconfig prod.yaml -n karpenter`,
+  dovetail ui --kubeconfig prod.yaml --controller-namespace karpenter`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := f.address != ""
@@ -40,6 +40,6 @@ The exit status is 5 when no controller can be reached.`,
 			return nil
 		},
 	}
-	f.addPlace(cmd)
+	f.addController(cmd)
 	return cmd
 }

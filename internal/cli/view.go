@@ -21,12 +21,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/view/table"
 )
 
-// Exit statuses of the commands that show views, besides 0, 1 and 2.
-const (
-	statusNo          = 3 // the answer to a check is no
-	statusNoSubject   = 4
-	statusUnreachable = 5
-)
+// statusNo is the exit status when the answer to a check is no.
+const statusNo = 3
 
 // Forms of output.
 const (
@@ -45,19 +41,13 @@ const (
 
 // viewFlags say where a view is asked for and how it is drawn.
 type viewFlags struct {
-	address, kubeconfig, namespace, output string
+	controllerFlags
+	output string
 }
 
 func (f *viewFlags) add(cmd *cobra.Command) {
-	f.addPlace(cmd)
+	f.addController(cmd)
 	cmd.Flags().StringVarP(&f.output, "output", "o", formTable, "table, wide, json or yaml")
-}
-
-// addPlace adds the flags that say where the controller is.
-func (f *viewFlags) addPlace(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
-	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the controller; empty: wherever the lease is")
 }
 
 // check returns what is wrong with the flags.
@@ -92,7 +82,7 @@ func (f *viewFlags) locate(ctx context.Context) (string, error) {
 			return addressForwarded, nil
 		}
 	}
-	address, err := (&journalFlags{kubeconfig: f.kubeconfig, namespace: f.namespace}).forward(ctx)
+	address, err := f.forward(ctx)
 	if err != nil {
 		return "", &statusError{error: err, status: statusUnreachable}
 	}

@@ -35,6 +35,7 @@ import (
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/describe"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
@@ -106,6 +107,8 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 			return fmt.Errorf("set up: %w", err)
 		}
 	}
+	opts.journal.SetLive(describe.Live(p.mirror, time.Now))
+	defer opts.journal.SetLive(nil)
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)

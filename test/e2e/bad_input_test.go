@@ -52,7 +52,7 @@ func TestAMistakeInTheCallEndsTheProcessWithOneLine(t *testing.T) {
 			[]string{"controller", "--cloud-provider=kwok", "--kubeconfig", good, "--journal-dir", filepath.Join(good, "journal")}, 1, []string{"--journal-dir", good, "not a directory"},
 		},
 		"no journal to read":           {[]string{"replay", filepath.Join(dir, "none")}, 1, []string{filepath.Join(dir, "none"), "no such file"}},
-		"no controller to ask":         {[]string{"explain", "x", "--address", "localhost:1"}, 1, []string{"http://localhost:1", "refused", "port-forward"}},
+		"no controller to ask":         {[]string{"explain", "x", "--address", "localhost:1"}, 5, []string{"http://localhost:1", "refused", "port-forward"}},
 		"a question about nothing":     {[]string{"explain", "a/b/c"}, 2, []string{`"a/b/c"`, "NAMESPACE/NAME", "dovetail explain --help"}},
 		"a snapshot of no cluster":     {[]string{"snapshot"}, 1, []string{"--kubeconfig", "KUBECONFIG"}},
 		"a snapshot of a cluster away": {[]string{"snapshot", "--kubeconfig", good}, 1, []string{"127.0.0.1:1", "refused"}},

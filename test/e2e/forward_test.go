@@ -86,11 +86,11 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 		says   string
 	}{
 		"an administrator names nothing":     {"", nil, 0, "provisioning"},
-		"the Role of the documents does":     {"reader", []string{"--namespace", "kube-system"}, 0, "provisioning"},
-		"it may look in one namespace only":  {"reader", nil, 1, "with --namespace it is looked for there alone"},
-		"who may not forward ports does not": {"viewer", []string{"-n", "kube-system"}, 1, "pods/portforward"},
-		"a stranger may not see the lease":   {"stranger", []string{"-n", "kube-system"}, 1, "look for the lease karpenter-leader-election"},
-		"where nobody leads":                 {"", []string{"-n", "default"}, 1, "nobody holds a lease karpenter-leader-election"},
+		"the Role of the documents does":     {"reader", []string{"--controller-namespace", "kube-system"}, 0, "provisioning"},
+		"it may look in one namespace only":  {"reader", nil, 5, "with --controller-namespace it is looked for there alone"},
+		"who may not forward ports does not": {"viewer", []string{"--controller-namespace", "kube-system"}, 5, "pods/portforward"},
+		"a stranger may not see the lease":   {"stranger", []string{"--controller-namespace", "kube-system"}, 5, "look for the lease karpenter-leader-election"},
+		"where nobody leads":                 {"", []string{"--controller-namespace", "default"}, 5, "nobody holds a lease karpenter-leader-election"},
 	} {
 		p := start(t, append([]string{"replay", "--kubeconfig", impersonating(t, cluster, asked.user)}, asked.flags...)...)
 		if status := p.awaitEnd(); status != asked.status || !strings.Contains(p.String(), asked.says) {

@@ -72,7 +72,7 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 		t.Errorf("explain says\n%s\nwant %s", reported, want)
 	}
 	expect(t, 0, "replay", "--address", address, "--all")
-	expect(t, 1, "explain", "pod/nobody", "--address", address)
+	expect(t, 4, "explain", "pod/nobody", "--address", address)
 	deploy(t, c, 0)
 	testkit.Eventually(t, patience, func() error {
 		now, err := observe(t.Context(), c)

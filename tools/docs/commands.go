@@ -25,6 +25,8 @@ answers under the names ` + "`karpenter` and `kubectl-karpenter`" + `, too. ` + 
 | 1 | it failed; one line says why |
 | 2 | it was called wrongly; one line says how |
 | 3 | of ` + "`simulate`" + `: a pod finds no node; of ` + "`replay`" + `: another plan |
+| 4 | of ` + "`explain`" + `: there is no such subject |
+| 5 | of ` + "`explain`" + ` and ` + "`replay`" + `: no controller can be reached that answers |
 `)
 	for _, cmd := range cli.Command().Commands() {
 		if !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" {

@@ -21,18 +21,6 @@ func (f *File) Explain(s Subject) ([]Answer, error) {
 	return f.lines.answers(s, seen), nil
 }
 
-// Explain returns what the journal knows of the subject: nothing, when no decision mentions it.
-func (j *Journal) Explain(s Subject) []Answer {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var seen []*cluster.Snapshot
-	for _, snap := range j.seen {
-		seen = append(seen, snap)
-	}
-	slices.SortFunc(seen, func(a, b *cluster.Snapshot) int { return b.At.Compare(a.At) })
-	return j.lines.answers(s, seen)
-}
-
 // fill makes the timelines of a file that has none from its decisions.
 func (f *File) fill() error {
 	if f.filled {
@@ -87,7 +75,7 @@ func (t *timelines) answers(s Subject, seen []*cluster.Snapshot) []Answer {
 			if l.Namespace != "" {
 				name = l.Namespace + "/" + l.Name
 			}
-			all = append(all, Answer{Kind: l.Kind, Name: name, Facts: l.facts, Says: says(l.statements)})
+			all = append(all, Answer{Kind: l.Kind, Name: name, UID: l.UID, Facts: l.facts, Says: says(l.statements)})
 		}
 	}
 	if s.Kind == "" || s.Kind == KindNode || s.Kind == KindClaim {
@@ -152,7 +140,7 @@ func nodeIn(seen []*cluster.Snapshot, name string) *cluster.Node {
 func says(list []*statement) []Say {
 	out := make([]Say, 0, len(list))
 	for _, e := range list {
-		out = append(out, Say{First: e.first, Last: e.last, Times: e.times, Decision: e.decision, Loop: e.loop, What: e.what, Details: e.lines()})
+		out = append(out, Say{First: e.first, Last: e.last, Times: e.times, Decision: e.decision, Loop: e.loop, What: e.what, Details: e.lines(), Ends: e.end()})
 	}
 	slices.SortStableFunc(out, func(p, q Say) int { return cmp.Or(q.Last.Compare(p.Last), cmp.Compare(q.Decision, p.Decision)) })
 	return out

@@ -22,31 +22,45 @@ const (
 	KindClaim  = "nodeclaim"
 	KindPool   = "nodepool"
 	KindBuffer = "capacitybuffer"
+	KindType   = "instancetype"
 )
 
-// Subject is what is asked about. Kind is one of the above or empty: whatever has the
-// name, but for a NodePool. Namespace is of pods and CapacityBuffers; empty: any.
+// Subject is what is asked about. Kind is one of the above, a workload's (IsWorkload), or empty: pods,
+// nodes, NodeClaims and CapacityBuffers of the name. Namespace is of what has one; empty: any.
 type Subject struct {
 	Kind, Namespace, Name string
 }
 
-// ParseSubject reads what a person asks about: NAME, NAMESPACE/NAME of a pod, or a kind
-// before either: pod/NAME, pod/NAMESPACE/NAME, node/NAME, nodeclaim/NAME, nodepool/NAME,
-// capacitybuffer/NAME, capacitybuffer/NAMESPACE/NAME.
-func ParseSubject(text string) (Subject, error) {
+// kinds are the kinds of subjects by what people call them.
+//
+//nolint:gochecknoglobals // a constant
+var kinds = map[string]string{
+	"pod": KindPod, "pods": KindPod, "po": KindPod, "node": KindNode, "nodes": KindNode, "no": KindNode,
+	"nodeclaim": KindClaim, "nodeclaims": KindClaim, "claim": KindClaim,
+	"nodepool": KindPool, "nodepools": KindPool, "pool": KindPool,
+	"capacitybuffer": KindBuffer, "capacitybuffers": KindBuffer, "buffer": KindBuffer,
+	"instancetype": KindType, "type": KindType,
+	"deployment": "deployment", "deployments": "deployment", "deploy": "deployment", "replicaset": "replicaset", "replicasets": "replicaset", "rs": "replicaset",
+	"statefulset": "statefulset", "statefulsets": "statefulset", "sts": "statefulset", "daemonset": "daemonset", "daemonsets": "daemonset", "ds": "daemonset",
+	"job": "job", "jobs": "job", "replicationcontroller": "replicationcontroller", "rc": "replicationcontroller",
+}
+
+// hasNamespace reports whether what is of the kind is in a namespace.
+func hasNamespace(kind string) bool { return kind == KindPod || kind == KindBuffer || IsWorkload(kind) }
+
+// ParseSubject reads what a person asks about, in one or two words: NAME, NAMESPACE/NAME of a pod,
+// or a kind before either, as KIND NAME or KIND/NAME.
+func ParseSubject(words ...string) (Subject, error) {
+	text := strings.Join(words, "/")
 	parts := strings.Split(text, "/")
-	kinds := map[string]string{
-		"pod": KindPod, "pods": KindPod, "po": KindPod, "node": KindNode, "nodes": KindNode, "no": KindNode,
-		"nodeclaim": KindClaim, "nodeclaims": KindClaim, "claim": KindClaim,
-		"nodepool": KindPool, "nodepools": KindPool, "pool": KindPool,
-		"capacitybuffer": KindBuffer, "capacitybuffers": KindBuffer, "buffer": KindBuffer,
-	}
 	kind := ""
-	if len(parts) > 1 && kinds[parts[0]] != "" {
-		kind, parts = kinds[parts[0]], parts[1:]
+	if known := kinds[strings.ToLower(parts[0])]; len(parts) > 1 && known != "" {
+		kind, parts = known, parts[1:]
+	} else if len(words) > 1 {
+		return Subject{}, fmt.Errorf("%q is no kind that can be asked about: pod, node, nodeclaim, nodepool, capacitybuffer, type, deployment, statefulset, daemonset, replicaset or job", words[0])
 	}
-	if slices.Contains(parts, "") || len(parts) > 2 || len(parts) == 2 && kind != "" && kind != KindPod && kind != KindBuffer {
-		return Subject{}, fmt.Errorf("%q names nothing: give NAME, NAMESPACE/NAME, pod/NAME, node/NAME, nodeclaim/NAME, nodepool/NAME or capacitybuffer/NAME", text)
+	if slices.Contains(parts, "") || len(parts) > 2 || len(parts) == 2 && kind != "" && !hasNamespace(kind) {
+		return Subject{}, fmt.Errorf("%q names nothing: give NAME, NAMESPACE/NAME, KIND NAME or KIND/NAME; the kinds are pod, node, nodeclaim, nodepool, capacitybuffer, type, deployment, statefulset, daemonset, replicaset and job", text)
 	}
 	if len(parts) == 2 {
 		return Subject{cmp.Or(kind, KindPod), parts[0], parts[1]}, nil
@@ -54,11 +68,25 @@ func ParseSubject(text string) (Subject, error) {
 	return Subject{Kind: kind, Name: parts[0]}, nil
 }
 
+// String returns the subject as a person writes it.
+func (s Subject) String() string {
+	name := s.Name
+	if s.Namespace != "" {
+		name = s.Namespace + "/" + name
+	}
+	return strings.TrimPrefix(s.Kind+" "+name, " ")
+}
+
 // Answer is all that a journal knows of one pod, node, NodeClaim, NodePool or CapacityBuffer.
 type Answer struct {
 	Kind string `json:"kind"`
 	// Name is that of the pod or CapacityBuffer, with its namespace, or of the node or NodeClaim as it was asked for.
-	Name  string `json:"name"`
+	Name string `json:"name"`
+	UID  string `json:"uid,omitempty"`
+	// Now says what it does or waits for at this moment; empty: that is not known, because the journal was read
+	// from a file. Ends says until when, or what ends that; empty: nothing is expected to.
+	Now   string `json:"now,omitempty"`
+	Ends  string `json:"ends,omitempty"`
 	Node  string `json:"node,omitempty"`
 	Claim string `json:"claim,omitempty"`
 	Pool  string `json:"pool,omitempty"`
@@ -80,6 +108,8 @@ type Say struct {
 	What     string      `json:"what"`
 	// Details are a line each: the nearest miss of each pool, or why no other node was launched.
 	Details []string `json:"details,omitempty"`
+	// Ends says until when a refusal holds, or what would change it.
+	Ends string `json:"ends,omitempty"`
 }
 
 // speaker says in the timelines what one decision decided.

@@ -90,6 +90,8 @@ type Journal struct {
 	lines  *timelines
 	// seen are the newest snapshots of the loops that see the whole cluster.
 	seen map[record.Loop]*cluster.Snapshot
+	// live says what subjects are now; nil: nothing does.
+	live Live
 }
 
 // handed is a decision in the queue. One that is short has no snapshot but its time, and says how

@@ -102,6 +102,7 @@ type writtenStatement struct {
 	What     string         `json:"what"`
 	Details  []string       `json:"details,omitempty"`
 	Reason   verdict.Reason `json:"reason,omitempty"`
+	Ends     string         `json:"ends,omitempty"`
 }
 
 // pieceLine is about how large a line of pieces is.
@@ -138,7 +139,7 @@ func timelineLine(list []*statement) ([]byte, error) {
 	for i, e := range list {
 		written[i] = writtenStatement{
 			identity: e.of.identity, Facts: e.of.facts, Pool: e.of.pool, Loop: e.loop, First: e.first, Last: e.last, Times: e.times,
-			Decision: e.decision, What: e.what, Details: e.lines(), Reason: e.why.Reason,
+			Decision: e.decision, What: e.what, Details: e.lines(), Reason: e.why.Reason, Ends: e.end(),
 		}
 	}
 	text, err := json.Marshal(written)

@@ -34,12 +34,21 @@ func (a *Answer) print(w io.Writer, now time.Time) error {
 	if a.Pool != "" {
 		head += ", pool " + a.Pool
 	}
-	if len(a.Says) > 0 {
+	switch {
+	case a.Now != "":
+		head += ": " + a.Now
+	case len(a.Says) > 0:
 		head += ": " + a.Says[0].What
 	}
 	fmt.Fprintln(w, head)
+	if a.Ends != "" {
+		fmt.Fprintln(w, "  until "+a.Ends)
+	}
 	for _, f := range a.Facts {
 		fmt.Fprintln(w, "  "+f)
+	}
+	if len(a.Says) == 0 && a.Now != "" {
+		return nil
 	}
 	if len(a.Says) == 0 {
 		_, err := fmt.Fprintln(w, "  nothing was decided about it")
@@ -53,6 +62,9 @@ func (a *Answer) print(w io.Writer, now time.Time) error {
 		fmt.Fprintf(t, "  %s\t%s\t%d\t%s\t%s\n", ago(s.First, now), ago(s.Last, now), s.Times, s.decision(), s.What)
 		for _, detail := range s.Details {
 			fmt.Fprintf(t, "  \t\t\t\t  %s\n", detail)
+		}
+		if s.Ends != "" {
+			fmt.Fprintf(t, "  \t\t\t\t  until %s\n", s.Ends)
 		}
 	}
 	return t.Flush()

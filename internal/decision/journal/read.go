@@ -196,7 +196,7 @@ func (f *File) addStatements(body []byte) error {
 			f.lines.count++
 		}
 		e := l.statements[at]
-		e.last, e.times, e.decision, e.details, e.why.Reason = w.Last, max(w.Times, 1), w.Decision, w.Details, w.Reason
+		e.last, e.times, e.decision, e.details, e.why.Reason, e.ends = w.Last, max(w.Times, 1), w.Decision, w.Details, w.Reason, w.Ends
 	}
 	f.lines.prune()
 	return nil

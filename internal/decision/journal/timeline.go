@@ -70,7 +70,9 @@ type statement struct {
 	details  []string
 	// why is what the statement is made from; yes: it is no refusal.
 	why verdict.Verdict
-	key uint64
+	// ends says until when a refusal holds, if it was read from a file.
+	ends string
+	key  uint64
 	// unwritten: the disk does not have it as it is.
 	unwritten bool
 }
@@ -267,6 +269,14 @@ func (e *statement) lines() []string {
 	default:
 		return []string{e.why.About("").String()}
 	}
+}
+
+// end says until when the statement holds or what would change it; empty: it is no refusal.
+func (e *statement) end() string {
+	if e.ends != "" {
+		return e.ends
+	}
+	return e.why.Ends()
 }
 
 // keyOf returns what distinguishes a statement from others about its subject, amounts aside.
