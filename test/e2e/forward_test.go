@@ -102,7 +102,7 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 	outside := start(t, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
 		"--cloud-provider", "kwok", "--leader-election-namespace", metav1.NamespaceSystem)
 	testkit.Eventually(t, patience, func() error {
-		p := start(t, "replay", "--kubeconfig", impersonating(t, cluster, "viewer"), "-n", "kube-system")
+		p := start(t, "replay", "--kubeconfig", impersonating(t, cluster, "viewer"), "--controller-namespace", "kube-system")
 		if status := p.awaitEnd(); status != 0 {
 			return fmt.Errorf("replay ends with %d:\n%s\n%s", status, p, outside)
 		}
