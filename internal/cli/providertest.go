@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -202,7 +203,7 @@ func readClasses(stdin io.Reader, path string) (client.Reader, error) {
 	for {
 		o := &unstructured.Unstructured{}
 		err := decoder.Decode(&o.Object)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

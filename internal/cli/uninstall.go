@@ -65,7 +65,7 @@ func uninstall(cmd *cobra.Command, input *uninstallInput) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), input.timeout)
 	defer cancel()
-	in, err := doctor.Survey(ctx, c, time.Now())
+	in, err := doctor.ReadInstalled(ctx, c, time.Now())
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,7 @@ func TestViewCommandsAndTheirExitStatuses(t *testing.T) {
 		"status --address " + nobody:                 {5, "connection refused"},
 		"status --address " + standby.URL:            {5, "on standby"},
 		"status --address " + older.URL:              {5, "must be the debug port"},
-		"status --kubeconfig /there/is/none -n some": {5, "/there/is/none"},
+		"status --kubeconfig /there/is/none --controller-namespace some": {5, "/there/is/none"},
 	} {
 		var out strings.Builder
 		if got := cli.Main(t.Context(), strings.Fields(line), &out, &out); got != want.status || !strings.Contains(out.String(), want.says) {

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -144,7 +143,7 @@ func (b *pendingBuilder) refuse(pod cluster.PodRef, w Workload, created time.Tim
 	if !ok {
 		k = len(b.out.Groups)
 		b.groups[key] = k
-		b.out.Groups = append(b.out.Groups, PendingGroup{Reason: why.Reason, Text: text, Misses: missesOf(why), Ends: endOf(why), Workloads: []WorkloadCount{}})
+		b.out.Groups = append(b.out.Groups, PendingGroup{Reason: why.Reason, Text: text, Misses: missesOf(why), Ends: when(why.Ends()), Workloads: []WorkloadCount{}})
 	}
 	g := &b.out.Groups[k]
 	g.Pods++
@@ -169,23 +168,17 @@ func (b *pendingBuilder) refuse(pod cluster.PodRef, w Workload, created time.Tim
 func missesOf(v *verdict.Verdict) (misses []Miss) {
 	for i := range v.Causes {
 		c := &v.Causes[i]
-		misses = append(misses, Miss{c.Subject, c.Reason, c.About("").String(), c.Reason.Ends()})
+		misses = append(misses, Miss{c.Subject, c.Reason, c.About("").String(), when(c.Reason.Ends())})
 	}
 	return misses
 }
 
-// endOf returns what would end a refusal: of several NodePools, what would end each of their reasons.
-func endOf(v *verdict.Verdict) string {
-	if len(v.Causes) == 0 {
-		return v.Reason.Ends()
+// when returns what ends a refusal as a clause; empty: it is not known.
+func when(end string) string {
+	if end == "" {
+		return ""
 	}
-	var ends []string
-	for i := range v.Causes {
-		if end := v.Causes[i].Reason.Ends(); end != "" && !slices.Contains(ends, end) {
-			ends = append(ends, end)
-		}
-	}
-	return strings.Join(ends, "; or ")
+	return "when " + end
 }
 
 // refusedOf returns how many of the pending pods are refused.

@@ -192,7 +192,7 @@ func (r *reader) stays(n *cluster.Node) Status {
 	if stay, ok := r.Stays[n.Name]; ok {
 		return s.verdict(stay.Why)
 	}
-	s.Text, s.When = "nothing cheaper was found for its pods", verdict.Unconsolidatable.Ends()
+	s.Text, s.When = "nothing cheaper was found for its pods", when(verdict.Unconsolidatable.Ends())
 	s.Cause.Reason = verdict.Unconsolidatable
 	return s
 }
@@ -254,7 +254,7 @@ func (s Status) cause(reason verdict.Reason, kind, object, format string, args .
 	if s.Text != "" && text != "" {
 		text = s.Text + "; " + text
 	}
-	s.Text, s.Cause, s.When = text, Cause{reason, kind, object}, reason.Ends()
+	s.Text, s.Cause, s.When = text, Cause{reason, kind, object}, when(reason.Ends())
 	return s
 }
 

@@ -40,8 +40,8 @@ type Installed struct {
 	Webhooks    []Finding
 }
 
-// Survey reads what is installed.
-func Survey(ctx context.Context, c client.Client, now time.Time) (*Installed, error) {
+// ReadInstalled reads what is installed.
+func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Installed, error) {
 	in := &Installed{Webhooks: webhooks(ctx, c)}
 	var err error
 	if in.Holders, err = holders(ctx, c, now); err != nil {

@@ -23,10 +23,12 @@ var table []byte
 const (
 	// Domain is that of the labels below; users may not make up more.
 	Domain = "karpenter.k8s.aws"
-	// Region and PricesOf say where and when the prices were taken.
-	Region   = "us-east-1"
+	// Region is where the prices were taken.
+	Region = "us-east-1"
+	// PricesOf is when they were.
 	PricesOf = "May 2025"
-	zoneID   = "topology.k8s.aws/zone-id"
+
+	zoneID = "topology.k8s.aws/zone-id"
 
 	mebibyte = 1 << 20
 	gibibyte = 1 << 30

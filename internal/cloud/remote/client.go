@@ -144,7 +144,7 @@ func Open(opts Options) (*Client, error) {
 	c.conn, err = grpc.NewClient(opts.Address, grpc.WithTransportCredentials(secured), grpc.WithStatsHandler(&c.begun),
 		grpc.WithDisableServiceConfig(), grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: opts.Deadlines.Describe}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytesMax), grpc.MaxCallSendMsgSize(messageBytesMax)),
-		grpc.WithUserAgent("dovetail/"+opts.Version))
+		grpc.WithUserAgent("dovetail/"+opts.Version), grpc.WithAuthority(opts.Files.ServerName))
 	if err != nil {
 		return nil, fmt.Errorf("provider address %q: %w", opts.Address, err)
 	}
@@ -270,23 +270,25 @@ func (c *Client) changed(d *wire.Description) error {
 	return nil
 }
 
-// ready returns the description, after asking for it on a new connection.
-func (c *Client) ready(ctx context.Context) (*wire.Description, error) {
-	if d, ok := c.current(); ok {
-		return d, nil
+// ready asks for the description, if the connection is a new one.
+func (c *Client) ready(ctx context.Context) error {
+	if c.isCurrent() {
+		return nil
 	}
 	c.asking.Lock()
 	defer c.asking.Unlock()
-	if d, ok := c.current(); ok { // another call has asked meanwhile
-		return d, nil
+	if c.isCurrent() { // another call has asked meanwhile
+		return nil
 	}
-	return c.describe(ctx)
+	_, err := c.describe(ctx)
+	return err
 }
 
-func (c *Client) current() (*wire.Description, bool) {
+// isCurrent reports whether the provider has been described on the present connection.
+func (c *Client) isCurrent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.last, c.failed == nil && c.confirmed == c.begun.count()
+	return c.failed == nil && c.confirmed == c.begun.count()
 }
 
 // Ready returns why the provider cannot be asked; nil: it can.

@@ -98,7 +98,7 @@ func (r reloading) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, er
 
 // Info says that it is TLS.
 func (r reloading) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: r.files.ServerName}
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone returns the same, which never changes.

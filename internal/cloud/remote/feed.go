@@ -56,17 +56,17 @@ func (f *feed) get(ctx context.Context, class *providerv1.Class) (*snapshot, err
 	if !f.client.can(providerv1.Capability_CAPABILITY_CATALOG_FOLLOW) {
 		return f.ask(ctx)
 	}
-	f.follow()
+	f.follow() //nolint:contextcheck // what it starts outlives the call
 	ctx, cancel := context.WithTimeout(ctx, f.client.opts.Deadlines.Catalog)
 	defer cancel()
 	for {
-		types, err, changed := f.state()
+		types, changed, err := f.state()
 		if types != nil || err != nil {
 			return types, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("Catalog: the provider did not answer in time")
+			return nil, errors.New("the provider did not answer Catalog in time")
 		case <-changed:
 		}
 	}
@@ -88,18 +88,18 @@ func (f *feed) use(class *providerv1.Class) {
 }
 
 // state returns what may be used now; neither: wait until they have changed.
-func (f *feed) state() (*snapshot, error, <-chan struct{}) { //nolint:revive // the channel goes with both
+func (f *feed) state() (types *snapshot, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case errors.Is(f.err, cloud.ErrNotFound):
-		return nil, f.err, nil
+		return nil, nil, f.err
 	case f.types != nil && f.now().Sub(f.at) < staleMax:
 		return f.types, nil, nil
 	case f.err != nil:
-		return nil, f.err, nil
+		return nil, nil, f.err
 	}
-	return nil, nil, f.changed
+	return nil, f.changed, nil
 }
 
 // set notes a snapshot, or why there is none.
@@ -140,7 +140,7 @@ func (f *feed) ask(ctx context.Context) (*snapshot, error) {
 		return types, nil
 	}
 	err := f.read(ctx, false)
-	types, known, _ := f.state()
+	types, _, known := f.state()
 	if types == nil && known == nil {
 		known = err
 	}
@@ -196,7 +196,7 @@ func (f *feed) end() {
 // read makes one call. It returns when the snapshot is whole or, if it follows, when the stream
 // ends. A page that is not valid ends the call, and nothing of it is used.
 func (f *feed) read(ctx context.Context, follow bool) error {
-	if _, err := f.client.ready(ctx); err != nil {
+	if err := f.client.ready(ctx); err != nil {
 		class, _ := f.have()
 		f.set(class, nil, err)
 		return err
@@ -255,7 +255,7 @@ func (f *feed) failure(class *providerv1.Class, err error) error {
 	case isStatus:
 		return plain("Catalog", err)
 	case errors.Is(err, io.EOF):
-		return errors.New("Catalog: the provider ended the stream before the snapshot was whole")
+		return errors.New("the provider ended the stream of Catalog before the snapshot was whole")
 	}
 	return err
 }

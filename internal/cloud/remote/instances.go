@@ -24,7 +24,7 @@ func (p *Provider) Terminate(ctx context.Context, instanceID string) error {
 	if err := p.may(); err != nil {
 		return err
 	}
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Terminate)
@@ -55,7 +55,7 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 	if instanceID == "" {
 		return cloud.Instance{}, gone
 	}
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return cloud.Instance{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Get)
@@ -84,7 +84,7 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 // List returns the instances of this cluster. A list that breaks off, or has one instance twice, is
 // an error. Instances without a token or of another cluster are left out: nobody may end them.
 func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.List)
@@ -185,7 +185,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 	if err != nil {
 		return "", err
 	}
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Drift)
@@ -209,7 +209,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 	}
 	reason = response.GetReasons()[instanceID]
 	if reason != "" && !wire.IsReason(reason) {
-		return "", p.client.broke(RuleDrift, fmt.Errorf("Drift: %q cannot be the reason of a condition", wire.Text(reason)))
+		return "", p.client.broke(RuleDrift, fmt.Errorf("answer of Drift: %q cannot be the reason of a condition", wire.Text(reason)))
 	}
 	return reason, nil
 }
@@ -226,7 +226,7 @@ func (p rebooting) Reboot(ctx context.Context, request cloud.RebootRequest) erro
 	if err := p.may(); err != nil {
 		return err
 	}
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Reboot)

@@ -42,7 +42,7 @@ func (p *Provider) Launch(ctx context.Context, requests []cloud.LaunchRequest) [
 	results := make([]cloud.LaunchResult, len(requests))
 	err := p.may()
 	if err == nil {
-		_, err = p.client.ready(ctx)
+		err = p.client.ready(ctx)
 	}
 	if err == nil {
 		err = p.paused()

@@ -280,9 +280,9 @@ func listed(t *testing.T, p cloud.Provider) []cloud.Instance {
 	return all
 }
 
-// TestALostAnswerBuysOnce has the server launch and its answer lost, in the ways in which that happens.
+// TestALostAnswerLaunchesOnce has the server launch and its answer lost, in the ways in which that happens.
 // The launch is no refusal, and repeated it is answered with the instance that was made.
-func TestALostAnswerBuysOnce(t *testing.T) {
+func TestALostAnswerLaunchesOnce(t *testing.T) {
 	t.Parallel()
 	lost := map[string]func(launch func() *providerv1.LaunchResponse) (*providerv1.LaunchResponse, error){
 		"the connection breaks": func(launch func() *providerv1.LaunchResponse) (*providerv1.LaunchResponse, error) {
@@ -347,7 +347,7 @@ func TestARestartAndAnOutageLoseNothing(t *testing.T) {
 	api := fakeCluster(t)
 	address := "unix://" + filepath.Join(t.TempDir(), "p.sock")
 	serveRun := func() func() {
-		_, stop := listenOn(t, address, serve.New(newKWOK(t, api), serve.Options{Epoch: epoch()}))
+		stop := listenOn(t, address, serve.New(newKWOK(t, api), serve.Options{Epoch: epoch()}))
 		return stop
 	}
 	stop := serveRun()

@@ -39,7 +39,7 @@ func (p *Provider) Watch(ctx context.Context, report func(context.Context, cloud
 
 // watch reads one stream. confirmed reports whether a notice was confirmed.
 func (p *Provider) watch(ctx context.Context, report func(context.Context, cloud.Notice) error) (confirmed bool, err error) {
-	if _, err := p.client.ready(ctx); err != nil {
+	if err := p.client.ready(ctx); err != nil {
 		return false, err
 	}
 	if !p.client.can(providerv1.Capability_CAPABILITY_NOTICES) {
@@ -80,11 +80,11 @@ func (p *Provider) watch(ctx context.Context, report func(context.Context, cloud
 func (p *Provider) notice(ctx context.Context, message *providerv1.Notice, report func(context.Context, cloud.Notice) error) error {
 	n, known, err := wire.ParseNotice(message)
 	if err != nil {
-		_ = p.client.broke(RuleNotice, fmt.Errorf("Notices: %w", err))
+		_ = p.client.broke(RuleNotice, fmt.Errorf("message of Notices: %w", err))
 		return nil
 	}
 	if !known {
-		_ = p.client.broke(RuleNotice, fmt.Errorf("Notices: kind %d is not known", message.GetKind()))
+		_ = p.client.broke(RuleNotice, fmt.Errorf("message of Notices: kind %d is not known", message.GetKind()))
 		return nil
 	}
 	return report(ctx, n)

@@ -58,7 +58,7 @@ func newFleet(nodes int) *fleet {
 		for range podsEach {
 			n.Reschedulable = append(n.Reschedulable, f.pod())
 		}
-		f.settle(&n)
+		f.fill(&n)
 		f.snap.Nodes = append(f.snap.Nodes, n)
 	}
 	return f
@@ -82,8 +82,8 @@ func (f *fleet) pod() cluster.ReschedulablePod {
 	}
 }
 
-// settle fills in what follows from the pods of a node.
-func (f *fleet) settle(n *cluster.Node) {
+// fill fills in what follows from the pods of a node.
+func (f *fleet) fill(n *cluster.Node) {
 	slices.SortFunc(n.Reschedulable, func(a, b cluster.ReschedulablePod) int { return a.Compare(b.PodRef) })
 	n.Used, n.Pods = quantity.List{quantity.CPU: int64(500*len(n.Reschedulable) + f.random.IntN(300)), quantity.Memory: int64(len(n.Reschedulable)) << 30, quantity.Pods: int64(len(n.Reschedulable))}, nil
 	for _, p := range n.Reschedulable {
@@ -104,7 +104,7 @@ func (f *fleet) next() *record.Decision {
 		n := &snap.Nodes[f.random.IntN(len(snap.Nodes))]
 		n.Reschedulable = slices.Clone(n.Reschedulable)
 		n.Reschedulable[f.random.IntN(len(n.Reschedulable))] = f.pod()
-		f.settle(n)
+		f.fill(n)
 	}
 	for i := range snap.Nodes { // volume limits make a copy for every snapshot
 		snap.Nodes[i].Allocatable = maps.Clone(snap.Nodes[i].Allocatable)

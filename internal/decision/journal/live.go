@@ -177,7 +177,7 @@ func offering(o *catalog.Offering) string {
 	}
 	switch {
 	case !o.Available:
-		text += ", not available now, until " + verdict.Ends(verdict.NoOffering)
+		text += ", not available now, until " + verdict.NoOffering.Ends()
 	case o.Reservation != "":
 		text += fmt.Sprintf(", reservation %s covers %d more", o.Reservation, o.Left)
 	}

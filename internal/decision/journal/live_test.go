@@ -69,7 +69,7 @@ func TestTheHeadlineIsNow(t *testing.T) {
 	j.SetLive(func(Subject) []State {
 		return []State{{Kind: KindPod, Namespace: "default", Name: "w", UID: "w", Now: "waits for 1m0s: no node has room for it"}}
 	})
-	if _, text := asked(t, j, pod); !strings.Contains(text, "\n  until "+verdict.Ends(verdict.TooLarge)+"\n") {
+	if _, text := asked(t, j, pod); !strings.Contains(text, "\n  until "+verdict.TooLarge.Ends()+"\n") {
 		t.Errorf("while it waits it has no end:\n%s", text)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
-var begun = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+var begun = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // live returns what says what the objects are a minute after their creation.
 func live(t *testing.T, objects ...client.Object) journal.Live {
@@ -115,12 +115,14 @@ func TestNodesAndClaimsAreDescribed(t *testing.T) {
 		"asked for":    {claim(), journal.Subject{Kind: journal.KindClaim, Name: "general-abc"}, "is being launched since 1m0s"},
 		"refused": {
 			claim(metav1.Condition{Type: karpenterv1.ConditionTypeLaunched, Status: metav1.ConditionFalse, Reason: "NoCapacity", Message: "none"}),
-			journal.Subject{Name: "general-abc"}, "is not launched after 1m0s: NoCapacity: none",
+			journal.Subject{Name: "general-abc"},
+			"is not launched after 1m0s: NoCapacity: none",
 		},
 		"launched": {claim(is(karpenterv1.ConditionTypeLaunched)), journal.Subject{Kind: journal.KindClaim, Name: "general-abc"}, "is launched and has not joined after 1m0s"},
 		"initialized": {
 			claim(is(karpenterv1.ConditionTypeLaunched), is(karpenterv1.ConditionTypeRegistered), is(karpenterv1.ConditionTypeInitialized)),
-			journal.Subject{Kind: journal.KindClaim, Name: "general-abc"}, "runs with 0 pods for 1m0s",
+			journal.Subject{Kind: journal.KindClaim, Name: "general-abc"},
+			"runs with 0 pods for 1m0s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

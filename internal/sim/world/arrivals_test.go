@@ -71,8 +71,8 @@ func TestArrivals(t *testing.T) {
 		t.Skip("no -arrival-seeds")
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	defer out.Flush()
-	_, _ = fmt.Fprintln(out, "pattern\trule\tp50\tp99\tprice\tprice later\tworst later\tlaunched\tgiven back")
+	defer func() { _ = out.Flush() }()
+	_, _ = fmt.Fprintln(out, "pattern\trule\tp50\tp99\tprice\tlater price\tworst later\tlaunched\tgiven back")
 	for _, pattern := range Patterns() {
 		if *arrivalOnly != "" && string(pattern) != *arrivalOnly {
 			continue

@@ -149,9 +149,15 @@ func (p *printer) fleet(v *view.Fleet) {
 
 func (p *printer) node(n *view.Node) {
 	p.table([]string{"node", n.Name}, [][]string{
-		{"claim", n.Claim}, {"pool", n.Pool}, {"type", strings.Join([]string{n.InstanceType, n.Zone, n.CapacityType}, " ")},
-		{"price", Price(n.PriceHourly, n.HasPrice)}, {"cpu", usageLine(n.Usage.CPUUsed, n.Usage.CPU, Cores)}, {"memory", usageLine(n.Usage.MemoryUsed, n.Usage.Memory, Bytes)},
-		{"state", n.Status.State}, {"why", n.Status.Text}, {"ends", n.Status.When},
+		{"claim", n.Claim},
+		{"pool", n.Pool},
+		{"type", strings.Join([]string{n.InstanceType, n.Zone, n.CapacityType}, " ")},
+		{"price", Price(n.PriceHourly, n.HasPrice)},
+		{"cpu", usageLine(n.Usage.CPUUsed, n.Usage.CPU, Cores)},
+		{"memory", usageLine(n.Usage.MemoryUsed, n.Usage.Memory, Bytes)},
+		{"state", n.Status.State},
+		{"why", n.Status.Text},
+		{"ends", n.Status.When},
 	})
 	var rows [][]string
 	for _, g := range n.Groups {

@@ -194,7 +194,7 @@ func AfterText(seconds float64) string {
 	if seconds < 0 {
 		return "Never"
 	}
-	return (time.Duration(seconds * float64(time.Second))).String()
+	return time.Duration(seconds * float64(time.Second)).String()
 }
 
 func readyText(unready string) string {

@@ -41,8 +41,14 @@ type link struct{ Path, Title string }
 // links returns the pages, in their order.
 func links() []link {
 	return []link{
-		{"/", "Overview"}, {"/fleet", "Fleet"}, {"/pending", "Pending"}, {"/pools", "Pools"}, {"/blockers", "Blockers"},
-		{"/next", "Next"}, {"/offerings", "Offerings"}, {"/cost", "Cost"},
+		{"/", "Overview"},
+		{"/fleet", "Fleet"},
+		{"/pending", "Pending"},
+		{"/pools", "Pools"},
+		{"/blockers", "Blockers"},
+		{"/next", "Next"},
+		{"/offerings", "Offerings"},
+		{"/cost", "Cost"},
 	}
 }
 

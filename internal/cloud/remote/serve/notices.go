@@ -45,7 +45,7 @@ func (s *Server) Notices(stream grpc.BidiStreamingServer[providerv1.NoticeAck, p
 	for {
 		ack, err := stream.Recv()
 		if err != nil {
-			return nil //nolint:nilerr // the controller has left, which is no fault
+			return nil // the controller has left, which is no fault
 		}
 		t.confirm(ack.GetAcked())
 	}

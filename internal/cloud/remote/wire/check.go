@@ -15,14 +15,17 @@ import (
 // What one message may hold at most. The bounds are far above what clouds sell, and keep the
 // memory of the controller in proportion to what it is for.
 const (
-	// TypesMax and OfferingsMax bound the catalog of one class.
-	TypesMax, OfferingsMax = 20_000, 500_000
-	offeringsOfTypeMax     = 2_000
-	requirementsMax        = 200
-	valuesMax              = 5_000
-	resourcesMax           = 200
-	labelsMax              = 200
-	placesMax              = 2_000
+	// TypesMax bounds the instance types of one class.
+	TypesMax = 20_000
+	// OfferingsMax bounds their offerings.
+	OfferingsMax = 500_000
+
+	offeringsOfTypeMax = 2_000
+	requirementsMax    = 200
+	valuesMax          = 5_000
+	resourcesMax       = 200
+	labelsMax          = 200
+	placesMax          = 2_000
 	// InstancesMax bounds a list of instances.
 	InstancesMax = 100_000
 	// idBytesMax bounds what names an instance, an offering or a token.

@@ -16,7 +16,7 @@ import (
 const keepMax = time.Hour
 
 // reasonForm is what the reason of a condition looks like.
-var reasonForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_,:]{0,127}$`) //nolint:gochecknoglobals // compiled once, never changed
+var reasonForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_,:]{0,127}$`)
 
 // IsReason reports whether a provider's word can be the reason of a condition.
 func IsReason(s string) bool { return reasonForm.MatchString(s) }

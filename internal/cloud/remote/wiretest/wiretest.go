@@ -60,7 +60,7 @@ func Run(ctx context.Context, opts Options) ([]cloudtest.Result, error) {
 	}
 	s := &suite{opts: opts, link: link, is: d}
 	var results []cloudtest.Result
-	for _, test := range s.tests() {
+	for _, test := range s.tests() { //nolint:contextcheck // each test has a context of its own
 		rules.take()
 		result := cloudtest.Check(ctx, test.Name+" "+opts.Run, func(t cloudtest.T) { s.run(t, test) })
 		result.Name = test.Name
