@@ -105,7 +105,7 @@ func HostileSnapshot(objects ...client.Object) (*cluster.Snapshot, error) {
 	ref := karpenterv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 	np.Spec.Template.Spec.NodeClassRef = &ref
 	np.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue}}
-	store.SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, sold(types), nil)
+	store.Pools().SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, sold(types), nil)
 	if err := store.Observe(np); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -65,7 +66,7 @@ func (f *controllerFlags) forward(ctx context.Context) (string, error) {
 		}
 		return fmt.Sprintf("http://127.0.0.1:%d", port), nil
 	}
-	address, err := forwardTo(ctx, config, clients, lease.Namespace, host, port)
+	address, err := forwardTo(ctx, config, types.NamespacedName{Namespace: lease.Namespace, Name: host}, port)
 	if err != nil {
 		return "", fmt.Errorf("forward a port to the leader, pod %s/%s: %w", lease.Namespace, host, err)
 	}
@@ -109,12 +110,16 @@ func heldLease(ctx context.Context, clients kubernetes.Interface, namespace stri
 }
 
 // forwardTo forwards a free local port to a pod's debug port.
-func forwardTo(ctx context.Context, config *rest.Config, clients kubernetes.Interface, namespace, pod string, port int) (string, error) {
+func forwardTo(ctx context.Context, config *rest.Config, pod types.NamespacedName, port int) (string, error) {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", err
+	}
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
 		return "", err
 	}
-	target := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	target := clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
 	ready := make(chan struct{})
 	ctx = klog.NewContext(ctx, logr.Discard()) // what goes wrong is in the errors

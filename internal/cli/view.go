@@ -175,23 +175,21 @@ func newViewCommands() []*cobra.Command {
 }
 
 // viewCommand returns a command that shows one view: the one that ask fills in for the arguments.
-func viewCommand(use, short, long, example string, args cobra.PositionalArgs, show func(cmd *cobra.Command, f *viewFlags, args []string) (any, error)) *cobra.Command {
+func viewCommand(cmd *cobra.Command, show func(cmd *cobra.Command, f *viewFlags, args []string) (any, error)) *cobra.Command {
 	f := &viewFlags{}
-	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long + reachHelp, Example: example, Args: args,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
-			v, err := show(cmd, f, args)
-			if v == nil {
-				return err
-			}
-			if failed := f.print(cmd.OutOrStdout(), v); failed != nil {
-				return failed
-			}
+	cmd.Long += reachHelp
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(cmd); err != nil {
 			return err
-		},
+		}
+		v, err := show(cmd, f, args)
+		if v == nil {
+			return err
+		}
+		if failed := f.print(cmd.OutOrStdout(), v); failed != nil {
+			return failed
+		}
+		return err
 	}
 	f.add(cmd)
 	return cmd
@@ -199,67 +197,75 @@ func viewCommand(use, short, long, example string, args cobra.PositionalArgs, sh
 
 func newStatus() *cobra.Command {
 	var check bool
-	cmd := viewCommand("status", "Say how the cluster is: price, least possible price, nodes, pods, what needs a person", `Show the cluster at a glance: whether anything needs a person, nodes and pods, what the nodes cost, what
+	cmd := viewCommand(&cobra.Command{
+		Use: "status", Short: "Say how the cluster is: price, least possible price, nodes, pods, what needs a person", Args: cobra.NoArgs,
+		Long: `Show the cluster at a glance: whether anything needs a person, nodes and pods, what the nodes cost, what
 they would cost at least and what that presumes, how much of them is used, what keeps nodes, and what is
 next. With --exit-code the exit status is 3 if something needs a person.`,
-		`  dovetail status
+		Example: `  dovetail status
   dovetail status -o json
-  dovetail status --exit-code`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			v := &view.Overview{}
-			if err := f.ask(cmd.Context(), "overview", nil, v); err != nil {
-				return nil, err
-			}
-			if check && !v.Health.Healthy {
-				return v, &statusError{status: statusNo}
-			}
-			return v, nil
-		})
+  dovetail status --exit-code`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		v := &view.Overview{}
+		if err := f.ask(cmd.Context(), "overview", nil, v); err != nil {
+			return nil, err
+		}
+		if check && !v.Health.Healthy {
+			return v, &statusError{status: statusNo}
+		}
+		return v, nil
+	})
 	cmd.Flags().BoolVar(&check, "exit-code", false, "exit with 3 if something needs a person")
 	return cmd
 }
 
 func newNodes() *cobra.Command {
-	return viewCommand("nodes [NAME]", "Show the nodes: price, use, what each is doing and why it stays", `Show every node with its price and how much of it pods ask for, what it is doing, and until when that
+	return viewCommand(&cobra.Command{
+		Use: "nodes [NAME]", Short: "Show the nodes: price, use, what each is doing and why it stays", Args: cobra.MaximumNArgs(1),
+		Long: `Show every node with its price and how much of it pods ask for, what it is doing, and until when that
 holds or which reason keeps it. With -o wide also why, in words. With a name, that node with its pods by
 workload.`,
-		`  dovetail nodes
+		Example: `  dovetail nodes
   dovetail nodes -o wide
-  dovetail nodes ip-10-0-1-7`, cobra.MaximumNArgs(1),
-		func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
-			if len(args) == 1 {
-				v := &view.NodeView{}
-				return orNil(v, f.ask(cmd.Context(), "node/"+url.PathEscape(strings.TrimPrefix(args[0], "node/")), nil, v))
-			}
-			v := &view.Fleet{}
-			return orNil(v, f.ask(cmd.Context(), "fleet", nil, v))
-		})
+  dovetail nodes ip-10-0-1-7`,
+	}, func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
+		if len(args) == 1 {
+			v := &view.NodeView{}
+			return orNil(v, f.ask(cmd.Context(), "node/"+url.PathEscape(strings.TrimPrefix(args[0], "node/")), nil, v))
+		}
+		v := &view.Fleet{}
+		return orNil(v, f.ask(cmd.Context(), "fleet", nil, v))
+	})
 }
 
 func newPending() *cobra.Command {
-	return viewCommand("pending", "Show the pods that ask for a node, by why they have none, and what would help", `Show the pods that ask for a node: those that are refused, by reason, with the nearest miss of each
+	return viewCommand(&cobra.Command{
+		Use: "pending", Short: "Show the pods that ask for a node, by why they have none, and what would help", Args: cobra.NoArgs,
+		Long: `Show the pods that ask for a node: those that are refused, by reason, with the nearest miss of each
 NodePool, since when, and what would end it; and which nodes the others are planned for.`,
-		`  dovetail pending
-  dovetail pending -o json`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			v := &view.Pending{}
-			return orNil(v, f.ask(cmd.Context(), "pending", nil, v))
-		})
+		Example: `  dovetail pending
+  dovetail pending -o json`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		v := &view.Pending{}
+		return orNil(v, f.ask(cmd.Context(), "pending", nil, v))
+	})
 }
 
 func newPools() *cobra.Command {
-	return viewCommand("pools [NAME...]", "Show the NodePools: limits and use, how many nodes may go now, price, spot share, drift", `Show the NodePools, or those named: how many nodes each has, what they cost and how much of that is spot,
+	return viewCommand(&cobra.Command{
+		Use: "pools [NAME...]", Short: "Show the NodePools: limits and use, how many nodes may go now, price, spot share, drift", Args: cobra.ArbitraryArgs,
+		Long: `Show the NodePools, or those named: how many nodes each has, what they cost and how much of that is spot,
 its limits and how much of them is used, how many nodes its budgets allow to go now and when more, how
 many nodes are drifted, and whether it is ready.`,
-		`  dovetail pools
-  dovetail pools general batch -o wide`, cobra.ArbitraryArgs,
-		func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
-			v := &view.Pools{}
-			if err := f.ask(cmd.Context(), "pools", nil, v); err != nil {
-				return nil, err
-			}
-			return orNil(v, pick(v, args))
-		})
+		Example: `  dovetail pools
+  dovetail pools general batch -o wide`,
+	}, func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
+		v := &view.Pools{}
+		if err := f.ask(cmd.Context(), "pools", nil, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, pick(v, args))
+	})
 }
 
 // pick leaves the NodePools that are named; none: all.
@@ -285,57 +291,65 @@ func pick(v *view.Pools, names []string) error {
 }
 
 func newBlockers() *cobra.Command {
-	return viewCommand("blockers", "Show what keeps nodes from being removed, by cause, in dollars", `Show what keeps nodes from being removed or replaced, by cause, the most expensive first: what the nodes
+	return viewCommand(&cobra.Command{
+		Use: "blockers", Short: "Show what keeps nodes from being removed, by cause, in dollars", Args: cobra.NoArgs,
+		Long: `Show what keeps nodes from being removed or replaced, by cause, the most expensive first: what the nodes
 cost, how many there are, the PodDisruptionBudget, NodePool or annotation that keeps them, and what ends
 that. Nodes that only their pods' needs keep come last.`,
-		`  dovetail blockers
-  dovetail blockers -o wide`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			v := &view.Blockers{}
-			return orNil(v, f.ask(cmd.Context(), "blockers", nil, v))
-		})
+		Example: `  dovetail blockers
+  dovetail blockers -o wide`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		v := &view.Blockers{}
+		return orNil(v, f.ask(cmd.Context(), "blockers", nil, v))
+	})
 }
 
 func newOfferings() *cobra.Command {
-	return viewCommand("offerings", "Show which instance types are short where, learned from what, until when", `Show the instance types, zones and capacity types that nothing is launched from now because there was no
+	return viewCommand(&cobra.Command{
+		Use: "offerings", Short: "Show which instance types are short where, learned from what, until when", Args: cobra.NoArgs,
+		Long: `Show the instance types, zones and capacity types that nothing is launched from now because there was no
 capacity, and those that count as dearer because instances were short or taken back lately: from what that
 is known, and until when it holds.`,
-		`  dovetail offerings
-  dovetail offerings -o json`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			v := &view.Offerings{}
-			return orNil(v, f.ask(cmd.Context(), "offerings", nil, v))
-		})
+		Example: `  dovetail offerings
+  dovetail offerings -o json`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		v := &view.Offerings{}
+		return orNil(v, f.ask(cmd.Context(), "offerings", nil, v))
+	})
 }
 
 func newCost() *cobra.Command {
 	var by string
-	cmd := viewCommand("cost", "Show who uses the money: by namespace, workload or label", `Show what the pods of each namespace, workload or value of a label cost. Each node's price is divided
+	cmd := viewCommand(&cobra.Command{
+		Use: "cost", Short: "Show who uses the money: by namespace, workload or label", Args: cobra.NoArgs,
+		Long: `Show what the pods of each namespace, workload or value of a label cost. Each node's price is divided
 among its pods by the larger share of its cpu or memory that they ask for; what no pod asks for is idle.`,
-		`  dovetail cost
+		Example: `  dovetail cost
   dovetail cost --by workload
-  dovetail cost --by label:team -o json`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			divided, ok := view.ParseBy(by)
-			if !ok {
-				return nil, wrongUse(cmd, fmt.Errorf("--by is %q, must be namespace, workload or label:KEY", by))
-			}
-			v := &view.Cost{}
-			return orNil(v, f.ask(cmd.Context(), "cost", url.Values{"by": {divided}}, v))
-		})
+  dovetail cost --by label:team -o json`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		divided, ok := view.ParseBy(by)
+		if !ok {
+			return nil, wrongUse(cmd, fmt.Errorf("--by is %q, must be namespace, workload or label:KEY", by))
+		}
+		v := &view.Cost{}
+		return orNil(v, f.ask(cmd.Context(), "cost", url.Values{"by": {divided}}, v))
+	})
 	cmd.Flags().StringVar(&by, "by", view.ByNamespace, "namespace, workload, or label:KEY")
 	return cmd
 }
 
 func newNext() *cobra.Command {
-	return viewCommand("next", "Show what will be done next, when, and what can still stop it", `Show what goes on now, what time will bring (a consolidateAfter that elapses, a budget that opens, a node
+	return viewCommand(&cobra.Command{
+		Use: "next", Short: "Show what will be done next, when, and what can still stop it", Args: cobra.NoArgs,
+		Long: `Show what goes on now, what time will bring (a consolidateAfter that elapses, a budget that opens, a node
 that expires, an offering that is tried again), and what waits for a condition.`,
-		`  dovetail next
-  dovetail next -o json`, cobra.NoArgs,
-		func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
-			v := &view.Next{}
-			return orNil(v, f.ask(cmd.Context(), "next", nil, v))
-		})
+		Example: `  dovetail next
+  dovetail next -o json`,
+	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		v := &view.Next{}
+		return orNil(v, f.ask(cmd.Context(), "next", nil, v))
+	})
 }
 
 // orNil returns a view unless asking for it failed.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -14,6 +17,9 @@ import (
 // up by itself (renewDeadline, and one more try), and nobody else has the lease yet: it runs out
 // after 15 seconds.
 const fenceAfter = 12 * time.Second
+
+// namespaceFile has the pod's own namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // errFenced is the error of requests of a leader that was held up.
 var errFenced = errors.New("this replica was stopped for longer than its lease lasts: another one may lead by now")
@@ -123,4 +129,16 @@ func (d fencedDoer) Do(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return d.doer.Do(r)
+}
+
+// leaseNamespace returns the namespace of the lease: the one given, the pod's own, or
+// kube-system.
+func leaseNamespace(s *Settings) string {
+	if s.LeaderElectionNamespace != "" {
+		return s.LeaderElectionNamespace
+	}
+	if b, err := os.ReadFile(namespaceFile); err == nil {
+		return strings.TrimSpace(string(b))
+	}
+	return metav1.NamespaceSystem
 }

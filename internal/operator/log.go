@@ -111,20 +111,6 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// levelName returns one of the four names of levels that Karpenter's logs have.
-func levelName(level slog.Level) string {
-	switch {
-	case level >= slog.LevelError:
-		return "ERROR"
-	case level >= slog.LevelWarn:
-		return "WARN"
-	case level >= slog.LevelInfo:
-		return "INFO"
-	default:
-		return "DEBUG"
-	}
-}
-
 // dedup is a handler for what libraries say: their small talk is left out unless we
 // debug, and a complaint is not repeated within repeatAfter.
 type dedup struct {

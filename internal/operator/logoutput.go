@@ -93,6 +93,20 @@ func (c *console) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
+// levelName returns one of the four names of levels that Karpenter's logs have.
+func levelName(level slog.Level) string {
+	switch {
+	case level >= slog.LevelError:
+		return "ERROR"
+	case level >= slog.LevelWarn:
+		return "WARN"
+	case level >= slog.LevelInfo:
+		return "INFO"
+	default:
+		return "DEBUG"
+	}
+}
+
 // isObject reports whether an attribute names an object as observe.Named does.
 func isObject(a slog.Attr) bool {
 	if a.Value.Kind() != slog.KindGroup {

@@ -104,7 +104,7 @@ func (p *Parts) Assemble(ctx context.Context) error {
 			return fmt.Errorf("add provider: %w", err)
 		}
 	}
-	p.Views.Begin(p.mirror)
+	p.Views.Begin(p.mirror.Pools())
 	loops := p.loops()
 	if r, ok := p.Cloud.(registrant); ok {
 		loops = append(loops, r)
@@ -185,7 +185,7 @@ func (p *Parts) FeedPodGroups(ctx context.Context) error {
 func (p *Parts) loops() []registrant {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	pools := &nodepool.Controllers{
-		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Events: p.Events, Metrics: p.Metrics,
+		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.Pools().TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Events: p.Events, Metrics: p.Metrics,
 		Log: p.log("nodepool.readiness"), StaticCapacity: isStatic,
 	}
 	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
@@ -193,7 +193,7 @@ func (p *Parts) loops() []registrant {
 	if launches == nil {
 		launches = c
 	}
-	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.Pools().MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -213,10 +213,10 @@ func (p *Parts) loops() []registrant {
 			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal, Views: p.Views,
 			Repair: p.repairs(), Reboots: p.reboots(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
 		},
-		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
+		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.Pools().TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
 		drains,
 		&reboot.Controller{Client: c, Cloud: p.measured("nodeclaim.reboot"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.reboot"), Evict: drains.Evict},
-		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.MarkReclaimed, OneByOne: p.OneByOne},
+		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.Pools().MarkReclaimed, OneByOne: p.OneByOne},
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
@@ -270,10 +270,10 @@ func (p *Parts) optional(claims *lifecycle.Controller, types *catalog.Loop, prov
 		changer.OnTypesChanged(types.Changed)
 	}
 	if patient, ok := p.Cloud.(cloud.Patient); ok {
-		claims.Patience, claims.Available = patient.Patience, p.mirror.Available
+		claims.Patience, claims.Available = patient.Patience, p.mirror.Pools().Available
 	}
 	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.Pools().MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})
 	}
 	return loops
 }

@@ -9,10 +9,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/discovery"
@@ -301,6 +304,13 @@ func clusterMissing(opts *Options) string {
 		return fmt.Sprintf("the cluster does not know %s; install the definitions: dovetail crds | kubectl apply --server-side --force-conflicts -f -", strings.Join(missing, ", "))
 	}
 	return ""
+}
+
+// isMissing reports whether the API server does not know a group or version.
+func isMissing(err error) bool { return apierrors.IsNotFound(err) }
+
+func hasKind(list *metav1.APIResourceList, kind string) bool {
+	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
 // requiredKinds are the kinds without which nothing can be done.

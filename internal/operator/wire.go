@@ -5,19 +5,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -28,11 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
-	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/describe"
@@ -42,21 +31,6 @@ import (
 // renewDeadline is how long the leader tries to renew its lease before it gives up; it is
 // controller-runtime's default.
 const renewDeadline = 10 * time.Second
-
-// namespaceFile has the pod's own namespace.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-// Scheme returns the kinds that the process reads and writes.
-func Scheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, karpenterv1.AddToScheme, karpenterv1alpha1.AddToScheme,
-		autoscalingv1beta1.AddToScheme, kwokv1alpha1.AddToScheme, awsv1.AddToScheme,
-	} {
-		utilruntime.Must(add(s))
-	}
-	return s
-}
 
 // term runs everything once, with an empty memory, until it fails or the context ends.
 func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *observe.Objects, srv *server) error {
@@ -195,25 +169,6 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
 	return mgr, nil
-}
-
-// leaseNamespace returns the namespace of the lease: the one given, the pod's own, or
-// kube-system.
-func leaseNamespace(s *Settings) string {
-	if s.LeaderElectionNamespace != "" {
-		return s.LeaderElectionNamespace
-	}
-	if b, err := os.ReadFile(namespaceFile); err == nil {
-		return strings.TrimSpace(string(b))
-	}
-	return metav1.NamespaceSystem
-}
-
-// isMissing reports whether the API server does not know a group or version.
-func isMissing(err error) bool { return apierrors.IsNotFound(err) }
-
-func hasKind(list *metav1.APIResourceList, kind string) bool {
-	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind })
 }
 
 // transforms returns what is changed in objects before they are kept, by kind.

@@ -447,7 +447,7 @@ func (r *deviceRun) plan(ctx context.Context) (plan.Plan, error) {
 	np.Spec.Template.Spec.NodeClassRef = ref
 	np.Spec.Template.Labels = map[string]string{laneKey: r.id}
 	np.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}
-	store.SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, r.types, nil)
+	store.Pools().SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, r.types, nil)
 	objects := []client.Object{np}
 	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: laneKey + "=" + r.id})
 	if err != nil {

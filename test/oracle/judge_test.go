@@ -216,7 +216,7 @@ func (r *run) plan() (plan.Plan, error) {
 	if err := store.Observe(objects...); err != nil {
 		return plan.Plan{}, err
 	}
-	store.SetTypes(class, r.s.catalog(), nil)
+	store.Pools().SetTypes(class, r.s.catalog(), nil)
 	snap := store.Snapshot()
 	for i := range snap.Pending {
 		r.constraintSets[snap.Pending[i].PodRef] = snap.Pending[i].Constraints

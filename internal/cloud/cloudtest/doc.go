@@ -3,6 +3,6 @@
 // over a cloud, real or fake.
 //
 // The suite launches instances of its own and ends them; it does not mind others. Read
-// harness.go for what a provider must supply, then suite.go, which lists the tests of
-// launch.go, failure.go, end.go and reboot.go.
+// harness.go for what a provider must supply, and t.go for what a test may do, then suite.go,
+// which lists the tests of launch.go, failure.go, end.go, accepted.go and reboot.go.
 package cloudtest

@@ -101,7 +101,7 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	if l.Shown != nil {
-		g := newGauges(l.Mirror.AllowedTypes, l.Reserved)
+		g := newGauges(l.Mirror.Pools().AllowedTypes, l.Reserved)
 		switch err := l.Shown.Register(g); {
 		case err == nil:
 			defer l.Shown.Unregister(g)
@@ -118,7 +118,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		l.due = map[cloud.ClassRef]next{}
 	}
 	changed := l.takeChanged()
-	for _, class := range l.Mirror.Classes() {
+	for _, class := range l.Mirror.Pools().Classes() {
 		n := l.due[class]
 		if !changed[class.Object()] && l.Now().Before(n.at) {
 			continue
@@ -143,9 +143,9 @@ type next struct {
 func (l *Loop) ask(ctx context.Context, class cloud.ClassRef) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, before := l.Mirror.TypesOf(class)
+	_, before := l.Mirror.Pools().TypesOf(class)
 	types, err := l.Cloud.Types(ctx, class)
-	l.Mirror.SetTypes(class, types, err)
+	l.Mirror.Pools().SetTypes(class, types, err)
 	if err != nil && (before == nil || before.Error() != err.Error()) && !errors.Is(err, cloud.ErrNotFound) && ctx.Err() == nil {
 		l.Log.Error("instance types are not known", "class", class.String(), "error", err)
 	}

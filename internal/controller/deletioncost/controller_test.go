@@ -84,7 +84,7 @@ func newWorld(t *testing.T, patch func(context.Context, client.WithWatch, client
 	store := mirror.NewStore(mirror.Options{
 		Vocabulary: translate.NewVocabulary(nil, nil), Now: func() time.Time { return noon }, Manages: func(string, string) bool { return true }, DeletionCosts: true,
 	})
-	store.SetTypes(cloud.ClassRef{Group: "g.test", Kind: "Class", Name: "default"}, []*catalog.Type{
+	store.Pools().SetTypes(cloud.ClassRef{Group: "g.test", Kind: "Class", Name: "default"}, []*catalog.Type{
 		{Name: "small", Offerings: []catalog.Offering{{Zone: "a", CapacityType: "on-demand", PriceHourly: 1, Priced: true, Available: true}}},
 	}, nil)
 	if err := store.Observe(objects...); err != nil {

@@ -212,7 +212,7 @@ func (l *Loop) afterFailure() time.Time {
 
 // view joins what the mirror knows of pods with who waits here.
 func (l *Loop) view() nominate.View {
-	v := l.Mirror.Nominations()
+	v := l.Mirror.Nominations().View()
 	v.WaitMost = l.WaitMost
 	l.mu.Lock()
 	defer l.mu.Unlock()

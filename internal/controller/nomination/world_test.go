@@ -127,7 +127,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	}
 	for _, loop := range []interface{ Register(manager.Manager) error }{
 		claims,
-		&nodepool.Controllers{Client: c, Cloud: cloud, Vocabulary: vocabulary, Types: w.mirror.TypesOf, Synced: synced, Now: time.Now, Metrics: metrics, Log: log},
+		&nodepool.Controllers{Client: c, Cloud: cloud, Vocabulary: vocabulary, Types: w.mirror.Pools().TypesOf, Synced: synced, Now: time.Now, Metrics: metrics, Log: log},
 		&catalog.Loop{Cloud: cloud, Mirror: w.mirror, Now: time.Now, Log: log},
 		&provisioning.Loop{
 			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, PoolLaunches: &apply.PoolLaunches{}},

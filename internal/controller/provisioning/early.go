@@ -9,27 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
-)
-
-// Early says what is launched before a batch window ends.
-type Early struct {
-	// Idle is after how long without a trigger the window ends if no pod is known to come.
-	Idle time.Duration
-	// Patience is for how long after that another pod shows that more would have come: its own window ends
-	// after the idle time.
-	Patience time.Duration
-	// Premium is pack.Window.Premium.
-	Premium float64
-	// ComingCount returns how many pods are known to come.
-	ComingCount func() int
-}
-
-// The defaults of Early, from docs/design/early.md.
-const (
-	EarlyIdle     = 100 * time.Millisecond
-	EarlyPatience = 4 * time.Second
-	EarlyPremium  = 0.005
 )
 
 // decideEarly makes a plan before the window ends, and launches what is certain. All else is left to the end
@@ -53,7 +34,7 @@ func (l *Loop) decideEarly(ctx context.Context) {
 	if errors.Is(err, apply.ErrOvertaken) {
 		return // the next plan is made anew
 	}
-	l.keep(snap, early, &p, launched, took, err)
+	l.keep(&record.Decision{Snapshot: snap, Early: early, Plan: p, Took: took}, launched, err)
 	l.observeWaits(snap, &p)
 	l.reportLaunches(launched)
 	if err != nil && ctx.Err() == nil {

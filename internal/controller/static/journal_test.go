@@ -35,7 +35,7 @@ func TestTheJournalHasWhatThePoolDid(t *testing.T) {
 	np.Spec.Template.Spec.NodeClassRef = ref
 	np.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue}}
 	store := mirror.NewStore(mirror.Options{Now: func() time.Time { return now }, Manages: func(string, string) bool { return true }, StaticCapacity: true})
-	store.SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, []*catalog.Type{{
+	store.Pools().SetTypes(cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}, []*catalog.Type{{
 		Name: "small", Requirements: label.Requirements{label.InstanceType: label.In("small")}, Capacity: quantity.List{quantity.CPU: 4000},
 		Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", PriceHourly: 0.1, Priced: true, Available: true}},
 	}}, nil)

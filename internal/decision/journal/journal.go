@@ -11,7 +11,7 @@
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
 // line.go (how it is written), timeline.go, pieces.go, disk.go and read.go (files), explain.go and
-// node.go (what a decision says), ask.go (answers), serve.go (HTTP).
+// node.go (what a decision says), subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
 package journal
 
 import (
@@ -101,14 +101,6 @@ type handed struct {
 	isShort        bool
 	pending, nodes int
 }
-
-// asker is who decides about the same thing again and again: a loop, or of the static loops one pool.
-type asker struct {
-	loop record.Loop
-	pool string
-}
-
-func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
 
 // last is the newest decision of an asker.
 type last struct {

@@ -35,12 +35,6 @@ func (j *Journal) SetLive(live Live) {
 	j.live = live
 }
 
-// IsWorkload reports whether a kind is one of what makes pods.
-func IsWorkload(kind string) bool { return slices.Contains(workloads, kind) }
-
-//nolint:gochecknoglobals // a constant
-var workloads = []string{"deployment", "replicaset", "statefulset", "daemonset", "job", "replicationcontroller"}
-
 // Explain returns what there is to say of the subject: what it is now, and what was decided about it.
 // Nothing: it does not exist, and no decision mentions it.
 func (j *Journal) Explain(s Subject) []Answer {

@@ -77,6 +77,14 @@ type statement struct {
 	unwritten bool
 }
 
+// asker is who decides about the same thing again and again: a loop, or of the static loops one pool.
+type asker struct {
+	loop record.Loop
+	pool string
+}
+
+func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
+
 // timelines are those of all subjects, within a bound. A statement is kept once, however often it
 // is said; amounts aside.
 type timelines struct {
@@ -269,6 +277,19 @@ func (e *statement) lines() []string {
 	default:
 		return []string{e.why.About("").String()}
 	}
+}
+
+// misses returns why a pod was refused: a line for each pool where that is all there is
+// to say.
+func misses(why *verdict.Verdict) []string {
+	if len(why.Causes) < 2 || why.Subject != "" || why.Detail != "" {
+		return []string{why.String()}
+	}
+	lines := make([]string, len(why.Causes))
+	for i := range why.Causes {
+		lines[i] = why.Causes[i].String()
+	}
+	return lines
 }
 
 // end says until when the statement holds or what would change it; empty: it is no refusal.

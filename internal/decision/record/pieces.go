@@ -1,8 +1,6 @@
 package record
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"reflect"
@@ -12,7 +10,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // piecesFormat is the format of a decision whose snapshot stands elsewhere, in pieces.
@@ -114,32 +111,6 @@ func (w *Writer) Write(d *Decision) (text []byte, err error) {
 	w.keepNodes(d.Snapshot)
 	short := d.withoutStays()
 	return w.doc.document(piecesFormat, "decision", short), nil
-}
-
-// Stays is what is kept of the reasons for which nodes stay: how many there are, and a sum.
-type Stays struct {
-	Count int
-	Sum   string
-}
-
-func staysOf(blocked []verdict.Verdict) Stays {
-	if len(blocked) == 0 {
-		return Stays{}
-	}
-	e := newEncoder()
-	e.write(reflect.ValueOf(blocked))
-	sum := sha256.Sum256(e.text)
-	return Stays{len(blocked), hex.EncodeToString(sum[:16])}
-}
-
-// withoutStays returns the decision with Stays in the place of Disruption.Blocked.
-func (d *Decision) withoutStays() *Decision {
-	if d.Disruption.Blocked == nil {
-		return d
-	}
-	short := *d
-	short.Stays, short.Disruption.Blocked = staysOf(d.Disruption.Blocked), nil
-	return &short
 }
 
 // ownForm returns the form of what has a piece of its own: the piece's number; nil: it has none.

@@ -17,7 +17,10 @@ package record
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -25,6 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/static"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // Formats of what is written.
@@ -148,4 +152,30 @@ func SamePlan(a, b *Decision) bool {
 		}
 	}
 	return bytes.Equal(a.EncodePlan(), b.EncodePlan())
+}
+
+// Stays is what is kept of the reasons for which nodes stay: how many there are, and a sum.
+type Stays struct {
+	Count int
+	Sum   string
+}
+
+func staysOf(blocked []verdict.Verdict) Stays {
+	if len(blocked) == 0 {
+		return Stays{}
+	}
+	e := newEncoder()
+	e.write(reflect.ValueOf(blocked))
+	sum := sha256.Sum256(e.text)
+	return Stays{len(blocked), hex.EncodeToString(sum[:16])}
+}
+
+// withoutStays returns the decision with Stays in the place of Disruption.Blocked.
+func (d *Decision) withoutStays() *Decision {
+	if d.Disruption.Blocked == nil {
+		return d
+	}
+	short := *d
+	short.Stays, short.Disruption.Blocked = staysOf(d.Disruption.Blocked), nil
+	return &short
 }

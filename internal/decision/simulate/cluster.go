@@ -62,7 +62,7 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 			return Case{}, err
 		}
 		markReady(np)
-		store.SetTypes(mirror.ClassOfPool(np), from.typesOf(np), nil)
+		store.Pools().SetTypes(mirror.ClassOfPool(np), from.typesOf(np), nil)
 		if err := store.Observe(np); err != nil {
 			return Case{}, err
 		}

@@ -56,7 +56,7 @@ func UrgentClient(mgr manager.Manager) (client.Client, error) {
 // Assume counts nominations as given that Set is about to write.
 func (n *Nominator) Assume(pods []nominate.Pod) {
 	for i := range pods {
-		n.Mirror.AssumeNomination(pods[i].PodRef, pods[i].Node)
+		n.Mirror.Nominations().Assume(pods[i].PodRef, pods[i].Node)
 	}
 }
 
@@ -66,7 +66,7 @@ func (n *Nominator) Set(ctx context.Context, pods []nominate.Pod) error {
 	return n.inParallel(len(pods), nominationsAtOnce, func(i int) error {
 		err := n.writeNomination(ctx, &pods[i], pods[i].Node)
 		if err != nil {
-			n.Mirror.DropNomination(pods[i].PodRef)
+			n.Mirror.Nominations().Drop(pods[i].PodRef)
 		}
 		return err
 	})

@@ -163,7 +163,7 @@ func TestANominationThatCouldNotBeWrittenIsNotTakenForGiven(t *testing.T) {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	informer.Add(pod)
 	given := func() (nominations []string) {
-		for _, p := range d.nominator.Mirror.Nominations().Pods {
+		for _, p := range d.nominator.Mirror.Nominations().View().Pods {
 			nominations = append(nominations, p.Nominated)
 		}
 		return nominations

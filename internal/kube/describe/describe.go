@@ -2,7 +2,7 @@
 // the objects that the mirror has: what stands above all that the journal knows of it. Whatever
 // exists is described, also what Dovetail leaves alone.
 //
-// It may import the mirror, translate and the journal. Read Live first, then pod.go.
+// It may import the mirror, translate and the journal. Read live.go first, then pod.go.
 package describe
 
 import (
@@ -19,29 +19,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
-
-// Live returns a function that says what there is of a subject now.
-func Live(store *mirror.Store, now func() time.Time) journal.Live {
-	d := &describer{store, now}
-	return func(s journal.Subject) []journal.State {
-		var all []journal.State
-		switch s.Kind {
-		case journal.KindPod:
-			all = d.pods(s)
-		case journal.KindNode, journal.KindClaim:
-			all = d.node(s)
-		case journal.KindPool:
-			all = d.pool(s)
-		case "":
-			all = append(d.pods(s), d.node(s)...)
-		default:
-			if journal.IsWorkload(s.Kind) {
-				all = d.workload(s)
-			}
-		}
-		return all
-	}
-}
 
 type describer struct {
 	store *mirror.Store

@@ -27,7 +27,7 @@ func TestTypesThatNoPoolAllowsAreLeftOut(t *testing.T) {
 		upsert(s, np)
 	}
 	allowed := func() (names []string) {
-		for _, types := range s.AllowedTypes() {
+		for _, types := range s.Pools().AllowedTypes() {
 			for _, t := range types {
 				names = append(names, t.Name)
 			}
@@ -35,7 +35,7 @@ func TestTypesThatNoPoolAllowsAreLeftOut(t *testing.T) {
 		return slices.Sorted(slices.Values(names))
 	}
 	for _, class := range []string{"default", "other", "unused"} {
-		s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: class}, []*catalog.Type{ofType("large"), ofType("medium"), ofType("small")}, nil)
+		s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: class}, []*catalog.Type{ofType("large"), ofType("medium"), ofType("small")}, nil)
 	}
 	if got := allowed(); len(got) > 0 {
 		t.Errorf("without a NodePool %v are allowed", got)

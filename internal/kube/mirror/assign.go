@@ -101,16 +101,24 @@ func comparePods(a, b *corev1.Pod) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Nominations returns the pods that are planned for a node or carry a nomination of ours, and
+// Nominations answers which pods are nominated for which Nodes, or should be.
+type Nominations struct{ store *Store }
+
+// Nominations returns what answers that of this Store.
+func (s *Store) Nominations() *Nominations { return &Nominations{s} }
+
+// View returns the pods that are planned for a node or carry a nomination of ours, and
 // the Nodes that they are planned for.
-func (s *Store) Nominations() nominate.View {
+func (n *Nominations) View() nominate.View {
+	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.assignments.viewNominations(s.opts.Now())
 }
 
-// AssumeNomination counts a nomination that is about to be written, before the watch shows it.
-func (s *Store) AssumeNomination(ref cluster.PodRef, node string) {
+// Assume counts a nomination that is about to be written, before the watch shows it.
+func (n *Nominations) Assume(ref cluster.PodRef, node string) {
+	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if uid := types.UID(ref.UID); s.pods.all[uid] != nil {
@@ -118,8 +126,9 @@ func (s *Store) AssumeNomination(ref cluster.PodRef, node string) {
 	}
 }
 
-// DropNomination takes back AssumeNomination: the write failed.
-func (s *Store) DropNomination(ref cluster.PodRef) {
+// Drop takes back Assume: the write failed.
+func (n *Nominations) Drop(ref cluster.PodRef) {
+	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.assignments.dropNomination(types.UID(ref.UID))

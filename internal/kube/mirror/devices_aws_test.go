@@ -53,7 +53,7 @@ func newEC2Store(t *testing.T, mode string) *Store {
 	for i := range infos {
 		types = append(types, deviceType(string(infos[i].InstanceType), []float64{0.5, 4.6, 98}[i]))
 	}
-	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, types, nil)
+	s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, types, nil)
 	s.devices.provided = func(_ cloud.ClassRef, name string) []resourceapi.ResourceSliceSpec {
 		at := slices.IndexFunc(infos, func(i ec2types.InstanceTypeInfo) bool { return string(i.InstanceType) == name })
 		if at < 0 {

@@ -46,7 +46,7 @@ func newDeviceStore(gpus ...int) *Store {
 	for _, n := range gpus {
 		list = append(list, deviceType(fmt.Sprint("gpu-", n), float64(n)))
 	}
-	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, list, nil)
+	s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, list, nil)
 	upsert(s, &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
 	for n := range 4 {
 		upsert(s, &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("gpus-", n)}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: deviceClaim(n)}})
@@ -197,7 +197,7 @@ func TestPodsWithResourceClaims(t *testing.T) {
 		"a type is learned from its nodes": {
 			nil, func(s *Store) {
 				deviceNode(s, "n1", 2)
-				s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{deviceType("learned", 1)}, nil)
+				s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{deviceType("learned", 1)}, nil)
 				upsert(s, allocatedClaim("other", "n1", "gpu-0", "someone"))
 				upsert(s, allocatedClaim("another", "n1", "gpu-1", "someone"))
 				upsert(s, claimingPod("a", "gpus-2", ""))

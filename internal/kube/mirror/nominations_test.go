@@ -50,7 +50,7 @@ func TestOurNominationsDoNotHidePods(t *testing.T) {
 				s.Assign([]cluster.PodRef{ref}, c.planned)
 			}
 			if c.assumed != "" {
-				s.AssumeNomination(ref, c.assumed)
+				s.Nominations().Assume(ref, c.assumed)
 			}
 			snap := s.Snapshot()
 			if got := len(snap.Pending) == 1; got != c.asks || (s.PendingCount() == 1) != c.asks {
@@ -71,7 +71,7 @@ func TestNominations(t *testing.T) {
 	var landed []Outcome
 	s.OnOutcome(func(l Outcome) { landed = append(landed, l) })
 	view := func() nominate.View {
-		v := s.Nominations()
+		v := s.Nominations().View()
 		v.LastPodEvent = noon
 		return v
 	}
@@ -99,7 +99,7 @@ func TestNominations(t *testing.T) {
 	node = node.DeepCopy()
 	node.Spec.Taints = nil
 	upsert(s, node)
-	s.AssumeNomination(ref, "n3")
+	s.Nominations().Assume(ref, "n3")
 	open := []nominate.Node{{Name: "n3"}}
 	hinted := once
 	hinted.Nominated, hinted.Ours, hinted.Given, hinted.GivenAt = "n3", true, 1, noon
@@ -132,7 +132,7 @@ func TestNominationForANodeThatNeverCameIsOursToClear(t *testing.T) {
 	t.Parallel()
 	s, p := nominationStore("gone")
 	want := []nominate.Pod{{PodRef: translate.PodRef(p), Nominated: "gone", Ours: true, Tries: 1, TriedAt: noon, Constraints: s.pods.all[p.UID].constraints.constraints}}
-	v := s.Nominations()
+	v := s.Nominations().View()
 	if diff := cmp.Diff(want, v.Pods); diff != "" {
 		t.Errorf("Nominations (-want +got):\n%s", diff)
 	}
@@ -149,7 +149,7 @@ func TestOurOwnNominationIsNoPodEvent(t *testing.T) {
 	p := pendingPod("p")
 	upsert(s, p)
 	s.Assign([]cluster.PodRef{translate.PodRef(p)}, "n1")
-	s.AssumeNomination(translate.PodRef(p), "n1")
+	s.Nominations().Assume(translate.PodRef(p), "n1")
 	for _, c := range []struct {
 		what     string
 		change   func(*corev1.Pod)
@@ -163,7 +163,7 @@ func TestOurOwnNominationIsNoPodEvent(t *testing.T) {
 		p = p.DeepCopy()
 		c.change(p)
 		upsert(s, p)
-		if v := s.Nominations(); v.LastPodEvent.Equal(now) != c.observed || v.Pods[0].TriedAt.Equal(now) != c.observed {
+		if v := s.Nominations().View(); v.LastPodEvent.Equal(now) != c.observed || v.Pods[0].TriedAt.Equal(now) != c.observed {
 			t.Errorf("%s: observed at %s and tried at %s, now is %s", c.what, v.LastPodEvent, v.Pods[0].TriedAt, now)
 		}
 	}
@@ -199,7 +199,7 @@ func TestWhichNodesHaveFreeRoom(t *testing.T) {
 					s.Assign([]cluster.PodRef{translate.PodRef(p)}, node)
 				}
 			}
-			if got := s.Nominations().Nodes[0]; got.Name != "n1" || got.HasRoom != c.free {
+			if got := s.Nominations().View().Nodes[0]; got.Name != "n1" || got.HasRoom != c.free {
 				t.Errorf("node %s: spare is %v, want n1, %v", got.Name, got.HasRoom, c.free)
 			}
 		})

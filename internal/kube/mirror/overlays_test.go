@@ -25,7 +25,7 @@ func TestOverlaysInSnapshots(t *testing.T) {
 			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
 		}},
 	}})
-	s.SetTypes(class, []*catalog.Type{{
+	s.Pools().SetTypes(class, []*catalog.Type{{
 		Name: "large", Requirements: label.Requirements{label.InstanceType: label.In("large")},
 		Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", PriceHourly: 1, Priced: true, Available: true}},
 	}}, nil)
@@ -38,10 +38,10 @@ func TestOverlaysInSnapshots(t *testing.T) {
 		if is.Offerings[0].PriceHourly != price || is.Capacity["example.com/fuse"] != fuses {
 			t.Errorf("%s: price %v, %d fuses, want %v, %d", when, is.Offerings[0].PriceHourly, is.Capacity["example.com/fuse"], price, fuses)
 		}
-		if types, _ := s.TypesOf(class); types[0].Offerings[0].PriceHourly != 1 {
+		if types, _ := s.Pools().TypesOf(class); types[0].Offerings[0].PriceHourly != 1 {
 			t.Errorf("%s: the provider's price is %v", when, types[0].Offerings[0].PriceHourly)
 		}
-		types, _ := s.TypesOf(class)
+		types, _ := s.Pools().TypesOf(class)
 		overlaid, repriced := s.Overlays().Overlaid("general", types)
 		if overlaid[0].Offerings[0].PriceHourly != price || repriced != (price != 1) || s.Overlays().OverlaidCapacity("general", "large")["example.com/fuse"] != fuses {
 			t.Errorf("%s: a launch is at %v, repriced %t", when, overlaid[0].Offerings[0].PriceHourly, repriced)

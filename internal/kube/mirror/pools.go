@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -111,4 +112,122 @@ func ClassOfClaim(nc *karpenterv1.NodeClaim) cloud.ClassRef {
 
 func classRef(ref *karpenterv1.NodeClassReference, kubelet string) cloud.ClassRef {
 	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name, Kubelet: kubelet}
+}
+
+// Pools answers what NodePools ask for, and what can be launched for them.
+type Pools struct{ store *Store }
+
+// Pools returns what answers that of this Store.
+func (s *Store) Pools() *Pools { return &Pools{s} }
+
+// Classes returns the node classes of our provider that NodePools refer to, sorted.
+func (p *Pools) Classes() []cloud.ClassRef {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.classes()
+}
+
+// TypesOf returns the instance types of a class as last reported by the provider, without the
+// offerings that are known to be unavailable.
+func (p *Pools) TypesOf(class cloud.ClassRef) ([]*catalog.Type, error) {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.pools.types[class]
+	return s.pools.shortages.Types(known.types, s.opts.Now()), known.err
+}
+
+// AllowedTypes returns, for each class, those of its instance types that the requirements of at least
+// one of its NodePools allow.
+func (p *Pools) AllowedTypes() [][]*catalog.Type {
+	classes, pools := p.typesByClass()
+	var allowed [][]*catalog.Type
+	for class, types := range classes {
+		isAllowed := func(t *catalog.Type) bool {
+			return slices.ContainsFunc(pools[class], func(r label.Requirements) bool {
+				_, conflict := r.Conflict(t.Requirements)
+				return !conflict
+			})
+		}
+		allowed = append(allowed, slices.DeleteFunc(slices.Clone(types), func(t *catalog.Type) bool { return !isAllowed(t) }))
+	}
+	return allowed
+}
+
+// typesByClass returns the instance types of each class, and the requirements of its NodePools.
+func (p *Pools) typesByClass() (map[cloud.ClassRef][]*catalog.Type, map[cloud.ClassRef][]label.Requirements) {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	classes, pools := map[cloud.ClassRef][]*catalog.Type{}, map[cloud.ClassRef][]label.Requirements{}
+	for _, np := range s.pools.managed() {
+		class := ClassOfPool(np)
+		if _, is := classes[class]; !is {
+			classes[class] = s.pools.shortages.Types(s.pools.types[class].types, now)
+		}
+		pools[class] = append(pools[class], translate.Pool(np, nil, now).Requirements)
+	}
+	return classes, pools
+}
+
+// Available returns types of the provider without the offerings that are known to be unavailable.
+func (p *Pools) Available(types []*catalog.Type) []*catalog.Type {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.shortages.Types(types, s.opts.Now())
+}
+
+// SetTypes records what the provider offers for a class, or why that is not known. Types that
+// were known before stay in force if err is set.
+func (p *Pools) SetTypes(class cloud.ClassRef, types []*catalog.Type, err error) {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pools.setTypes(class, types, err) {
+		s.events.Add(1)
+		s.listeners.work("class/" + class.String())
+	}
+}
+
+// MarkUnavailable records offerings that had no capacity. They are left out for that long.
+func (p *Pools) MarkUnavailable(offerings []catalog.Place, keep time.Duration) {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range offerings {
+		s.pools.shortages.Short(o, s.opts.Now(), keep)
+	}
+}
+
+// MarkReclaimed records that the cloud reclaimed an instance of an offering.
+func (p *Pools) MarkReclaimed(offering catalog.Place) {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pools.shortages.Reclaimed(offering, s.opts.Now())
+}
+
+// Shortages returns what is remembered of offerings that had no capacity, or whose instances were
+// reclaimed, in the order of catalog.Shortages.Known.
+func (p *Pools) Shortages() []catalog.Shortage {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pools.shortages.Known(s.opts.Now())
+}
+
+// BudgetChanges returns, for each pool by name, when each of its budgets becomes active or ceases to be;
+// zero: not within about a week.
+func (p *Pools) BudgetChanges() map[string][]time.Time {
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, changes := s.opts.Now(), map[string][]time.Time{}
+	for _, np := range s.pools.managed() {
+		changes[np.Name] = translate.BudgetChanges(np, now)
+	}
+	return changes
 }

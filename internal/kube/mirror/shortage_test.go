@@ -20,13 +20,13 @@ func TestShortOfferingsAreUnavailableInTheNextSnapshot(t *testing.T) {
 			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
 		}},
 	}}
-	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{
+	s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{
 		{Zone: "a", CapacityType: "spot", PriceHourly: 1, Priced: true, Available: true},
 		{Zone: "b", CapacityType: "spot", PriceHourly: 1, Priced: true, Available: true},
 	}}}, nil)
 	offerings := func() []catalog.Offering { return s.Snapshot().Pools[0].Types[0].Offerings }
 
-	s.MarkUnavailable([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, time.Minute)
+	s.Pools().MarkUnavailable([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot"}}, time.Minute)
 	if o := offerings(); o[0].Available || !o[1].Available {
 		t.Errorf("just after the report: %+v", o)
 	}
@@ -34,7 +34,7 @@ func TestShortOfferingsAreUnavailableInTheNextSnapshot(t *testing.T) {
 	if o := offerings(); !o[0].Available || o[0].Cost() <= o[1].Cost() {
 		t.Errorf("a minute later it should be for sale, and count as dearer: %+v", o)
 	}
-	s.MarkReclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
+	s.Pools().MarkReclaimed(catalog.Place{Type: "large", Zone: "b", CapacityType: "spot"})
 	if o := offerings(); !o[1].Available || o[1].Cost() <= 1 {
 		t.Errorf("where a node was taken back it should count as dearer: %+v", o)
 	}
@@ -46,12 +46,12 @@ func TestOtherTypesCountAsAnEvent(t *testing.T) {
 	s := newTestStore(func() time.Time { return noon })
 	class := cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}
 	types := []*catalog.Type{{Name: "large"}}
-	s.SetTypes(class, types, nil)
+	s.Pools().SetTypes(class, types, nil)
 	before := s.EventCount()
-	if s.SetTypes(class, types, nil); s.EventCount() != before {
+	if s.Pools().SetTypes(class, types, nil); s.EventCount() != before {
 		t.Error("the same types raise the event count")
 	}
-	if s.SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.EventCount() == before {
+	if s.Pools().SetTypes(class, []*catalog.Type{{Name: "large"}}, nil); s.EventCount() == before {
 		t.Error("other types do not raise the event count")
 	}
 }

@@ -456,7 +456,7 @@ func TestADaemonThatNothingHoldsIsNotCounted(t *testing.T) {
 	for name, gib := range map[string]int64{"a": 8, "b": 32} {
 		sizes = append(sizes, &catalog.Type{Name: name, Capacity: quantity.List{quantity.CPU: 4000, quantity.Memory: gib << 30, quantity.Pods: 110}})
 	}
-	s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, sizes, nil)
+	s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, sizes, nil)
 	if diff := cmp.Diff([]string{"tenant/large", "tenant/small"}, seen()); diff != "" {
 		t.Errorf("with types of 8 and 32 GiB (-want +got):\n%s", diff)
 	}

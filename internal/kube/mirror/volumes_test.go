@@ -217,7 +217,7 @@ func TestVolumeLimitsOfTheInstanceType(t *testing.T) {
 				NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
 			}},
 		}})
-		s.SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "small", VolumeLimits: quantity.List{ebs: 25}}}, nil)
+		s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "small", VolumeLimits: quantity.List{ebs: 25}}}, nil)
 		n := testNode("n1", "kwok://n1", true)
 		n.Labels[label.InstanceType] = "small"
 		upsert(s, n)

@@ -51,15 +51,6 @@ func (s *Server) Launch(ctx context.Context, request *providerv1.LaunchRequest) 
 	return response, nil
 }
 
-// failure returns the message for what a provider answers instead of doing it.
-func failure(err error) *providerv1.Failure {
-	var f *cloud.Failure
-	if errors.As(err, &f) {
-		return wire.Failure(f)
-	}
-	return &providerv1.Failure{Kind: providerv1.FailureKind_FAILURE_KIND_UNKNOWN_OUTCOME, Message: err.Error()}
-}
-
 // refuse answers an item that the provider cannot be asked for, because its class or all its offerings
 // are gone. An instance that it got before is its answer all the same.
 func (s *Server) refuse(ctx context.Context, item *providerv1.LaunchItem, cluster *providerv1.Cluster, err error) *providerv1.LaunchResult {

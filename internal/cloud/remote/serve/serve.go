@@ -152,6 +152,15 @@ func failed(err error) error {
 	}
 }
 
+// failure returns the message for what a provider answers instead of doing it.
+func failure(err error) *providerv1.Failure {
+	var f *cloud.Failure
+	if errors.As(err, &f) {
+		return wire.Failure(f)
+	}
+	return &providerv1.Failure{Kind: providerv1.FailureKind_FAILURE_KIND_UNKNOWN_OUTCOME, Message: err.Error()}
+}
+
 // Terminate asks for the end of instances.
 func (s *Server) Terminate(ctx context.Context, request *providerv1.TerminateRequest) (*providerv1.TerminateResponse, error) {
 	if len(request.GetIds()) > idsMax {

@@ -7,5 +7,5 @@
 // planned nodes, for a price.
 //
 // It may import pack/place and what that imports. Read workload.go first (what a workload is, and
-// how many of its pods may be lost at once), then exchange.go and zones.go.
+// how many of its pods may be lost at once), then zone.go, exchange.go and zones.go.
 package disperse

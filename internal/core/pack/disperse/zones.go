@@ -10,12 +10,10 @@ import (
 // zone that has too many.
 const zonePasses = 8
 
-// zones is the zone of each planned node, and how many pods of which class are in each zone.
-type zones struct {
+// zoning chooses the zones of planned nodes.
+type zoning struct {
+	*zones
 	board  *Board
-	names  []string
-	counts []int32 // by class and zone
-	at     []int   // by node: the zone; -1: it cannot be chosen
 	prices []float64
 	over   int32 // how many pods are in zones that have too many
 }
@@ -46,9 +44,9 @@ func (x *Board) Zones(budget float64) {
 
 // exchange moves pods of workloads from zones that have too many to others, and other pods back, as far as
 // that costs nothing.
-func (z *zones) exchange() {
+func (z *zoning) exchange() {
 	x := z.board
-	x.zones = z
+	x.zones = z.zones
 	for c := range x.size {
 		if x.size[c] < 2 || !x.movable[c] {
 			continue
@@ -71,35 +69,12 @@ func (z *zones) exchange() {
 }
 
 // leaves reports whether a pod of the class should leave the node for another zone.
-func (z *zones) leaves(c int32, i int) bool {
+func (z *zoning) leaves(c int32, i int) bool {
 	return !z.board.nodes[i].isFixed && z.at[i] >= 0 && z.board.here[i] > 0 && z.excess(c, z.at[i], 0) > 0
 }
 
-// room returns how many pods of a class may move to a node from another because of their zones.
-func (z *zones) room(c int32, to, from int) int32 {
-	if z.at[to] == z.at[from] || z.board.size[c] < 2 {
-		return math.MaxInt32
-	}
-	if z.at[to] < 0 {
-		return 0
-	}
-	return zoneLimit(z.board.size[c]) - z.counts[int(c)*len(z.names)+z.at[to]]
-}
-
-// move notes that n pods of a class move from one node to another.
-func (z *zones) move(c int32, from, to int, n int32) {
-	for _, m := range [...]struct {
-		node int
-		n    int32
-	}{{from, -n}, {to, n}} {
-		if at := z.at[m.node]; at >= 0 {
-			z.counts[int(c)*len(z.names)+at] += m.n
-		}
-	}
-}
-
-func (x *Board) newZones() *zones {
-	z := &zones{board: x, at: make([]int, len(x.nodes))}
+func (x *Board) newZones() *zoning {
+	z := &zoning{zones: &zones{size: x.size, at: make([]int, len(x.nodes))}, board: x}
 	for i := range x.nodes {
 		if n := &x.nodes[i]; n.offering >= 0 {
 			if k, ok := n.plan.Pool.Label(label.Zone); ok {
@@ -123,19 +98,8 @@ func (x *Board) newZones() *zones {
 	return z
 }
 
-// number returns the number of a zone.
-func (z *zones) number(name string) int {
-	for d, other := range z.names {
-		if other == name {
-			return d
-		}
-	}
-	z.names = append(z.names, name)
-	return len(z.names) - 1
-}
-
 // measure notes the zone of a node and what the node costs in each.
-func (z *zones) measure(i int) {
+func (z *zoning) measure(i int) {
 	n := &z.board.nodes[i]
 	prices := z.prices[i*len(z.names):][:len(z.names)]
 	for d := range prices {
@@ -164,7 +128,7 @@ func (z *zones) measure(i int) {
 }
 
 // countRunning counts the pods of workloads on running nodes.
-func (z *zones) countRunning() {
+func (z *zoning) countRunning() {
 	x := z.board
 	of := x.state.ClassOf()
 	nodes := x.state.Model.Snapshot.Nodes
@@ -183,17 +147,9 @@ func (z *zones) countRunning() {
 	}
 }
 
-// excess returns how many pods of a workload too many a zone would have with n more.
-func (z *zones) excess(c int32, zone int, n int32) int32 {
-	if z.board.size[c] < 2 {
-		return 0
-	}
-	return max(0, z.counts[int(c)*len(z.names)+zone]+n-zoneLimit(z.board.size[c]))
-}
-
 // better moves a node to the zone where it leaves the fewest pods too many, if that costs no more than most
 // for each and budget in all. It returns what it costs.
-func (z *zones) better(i int, most, budget float64) (cost float64) {
+func (z *zoning) better(i int, most, budget float64) (cost float64) {
 	if z.at[i] < 0 {
 		return 0
 	}
@@ -230,7 +186,7 @@ func (z *zones) better(i int, most, budget float64) (cost float64) {
 const priceSlack = 1e-9
 
 // spreads reports whether the node has a pod of a workload.
-func (z *zones) spreads(i int) bool {
+func (z *zoning) spreads(i int) bool {
 	for _, h := range z.board.nodes[i].held {
 		if h.n > 0 && z.board.size[h.class] > 1 {
 			return true
@@ -240,7 +196,7 @@ func (z *zones) spreads(i int) bool {
 }
 
 // pin narrows a node to its zone.
-func (z *zones) pin(i int) {
+func (z *zoning) pin(i int) {
 	n := &z.board.nodes[i]
 	b := n.plan
 	k, ok := b.Pool.Label(label.Zone)

@@ -1,0 +1,129 @@
+package provisioning
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
+)
+
+const (
+	controllerName = "provisioner"
+	// slow is from how long on a decision is counted as slow: others wait for it.
+	slow = 10 * time.Second
+)
+
+// Loop is the provisioner. Its fields are set once, before Register.
+type Loop struct {
+	Mirror   *mirror.Store
+	Launcher *apply.Launcher
+	Events   *observe.Recorder
+	Metrics  *observe.Metrics
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Synced reports whether the mirror has everything there was at the start.
+	Synced func() bool
+	Pack   pack.Options
+	// Quarantine is shared with the disruption loop.
+	Quarantine *apply.Quarantine
+	// Journal is given every decision; nil: nobody is.
+	Journal *journal.Journal
+	// Views is given every snapshot, with the pods that are refused; nil: nobody is.
+	Views *live.Latest
+	// Traces is given every decision; nil: nobody is.
+	Traces *observe.Traces
+	// Buffers is given where the chunks of capacity buffers are; nil: room is kept for none.
+	Buffers Buffers
+	// BatchIdle and BatchMax are the window in which triggers are gathered.
+	BatchIdle, BatchMax time.Duration
+	// Early says what is launched before a window ends; nil: nothing is.
+	Early *Early
+
+	batch    *batch
+	started  time.Time
+	opened   time.Time // when the window of this decision was opened
+	synced   bool
+	reported string // the refusals of the last decision, so that each is logged once
+}
+
+// Buffers is given what was planned for capacity buffers.
+type Buffers interface {
+	Planned(ctx context.Context, rooms []plan.BufferRoom)
+}
+
+// Early says what is launched before a batch window ends.
+type Early struct {
+	// Idle is after how long without a trigger the window ends if no pod is known to come.
+	Idle time.Duration
+	// Patience is for how long after that another pod shows that more would have come: its own window ends
+	// after the idle time.
+	Patience time.Duration
+	// Premium is pack.Window.Premium.
+	Premium float64
+	// ComingCount returns how many pods are known to come.
+	ComingCount func() int
+}
+
+// The defaults of Early, from docs/design/early.md.
+const (
+	EarlyIdle     = 100 * time.Millisecond
+	EarlyPatience = 4 * time.Second
+	EarlyPremium  = 0.005
+)
+
+// solve solves the snapshot, before a window ends unless early is nil. pack.Decide leaves out pods that it panics
+// about; a panic all the same is a bug of ours: the cycle is given up, counted, and the next one tries again.
+func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, took time.Duration, err error) {
+	start := l.Now()
+	defer l.Metrics.SchedulerUnfinishedWork.Begin(controllerName, l.Now)()
+	defer func() {
+		took = l.Now().Sub(start)
+		if r := recover(); r != nil {
+			l.Metrics.Bugs.Inc()
+			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Early: early, Took: took, Bug: fmt.Sprint(r)})
+			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
+		}
+	}()
+	if early != nil {
+		return pack.DecideEarly(snap, *early, l.Pack), took, nil
+	}
+	return pack.Decide(snap, l.Pack), took, nil
+}
+
+// keep hands the decision to the journal, with what became of it.
+func (l *Loop) keep(d *record.Decision, launched []apply.Launched, err error) {
+	claims := make(map[*plan.Launch]string, len(launched))
+	for _, done := range launched {
+		claims[done.Launch] = done.Claim.Name
+	}
+	d.Loop, d.Pack = record.Provisioning, l.Pack
+	for i := range d.Plan.Launches {
+		d.Claims = append(d.Claims, claims[&d.Plan.Launches[i]])
+	}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	l.Journal.Add(d)
+}
+
+// trace follows what was launched.
+func (l *Loop) trace(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, began, decided time.Time) {
+	if l.Traces == nil {
+		return
+	}
+	claims := make(map[string]*plan.Launch, len(launched))
+	for _, done := range launched {
+		claims[done.Claim.Name] = done.Launch
+	}
+	l.Traces.Decided(&observe.TracedDecision{Observed: l.opened, Planned: began, Decided: decided, Pods: len(snap.Pending), Plan: p, Claims: claims})
+}
