@@ -44,7 +44,7 @@ func generate(root string) (map[string][]byte, error) {
 		{"config/crd", "deploy/charts/karpenter-crd/files", ""},
 		{"config/crd", chart + "/crds", "kwok"}, // Helm installs all of crds/, whatever the provider
 		{rights, chart + "/files/rights", "controller"},
-		{rights + "/optional", chart + "/files/rights", ""},
+		{rights + "/optional", chart + "/files/rights", "savings"}, // which is for people
 		{rights + "/gates", chart + "/files/rights", ""},
 		{rights + "/providers", chart + "/files/rights", ""},
 		{rights + "/legacy", chart + "/files/rights", ""},
