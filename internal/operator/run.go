@@ -43,6 +43,9 @@ const (
 	stopPatience, endPatience = 6 * time.Second, 8 * time.Second
 )
 
+// restartPause is the time before a new start, so that one that fails at once is not repeated hot.
+const restartPause = time.Second
+
 // Options are what Run needs besides the settings.
 type Options struct {
 	Settings Settings
@@ -166,6 +169,12 @@ func run(ctx context.Context, opts Options) error {
 			return changed
 		}
 		opts.Log.Error("starting over", "error", err)
+		pause := time.NewTimer(restartPause)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
 	}
 }
 

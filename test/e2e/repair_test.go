@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
-	"github.com/dovetail-sh/dovetail/internal/cli/demo"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -90,14 +90,28 @@ func TestLegacyRepair(t *testing.T) {
 // deployHeld deploys one pod that must not be disrupted, and ends at once.
 func deployHeld(t *testing.T, c client.Client) {
 	t.Helper()
+	deployWeb(t, c, func(d *appsv1.Deployment) {
+		d.Spec.Replicas = new(int32(1))
+		d.Spec.Template.Annotations = map[string]string{karpenterv1.DoNotDisruptAnnotationKey: karpenterv1.LabelValueTrue}
+	})
+}
+
+// deployWeb makes the Deployment of the example, changed, by one write: no pod is made of another template. Its pods
+// end at once.
+func deployWeb(t *testing.T, c client.Client, change func(d *appsv1.Deployment)) {
+	t.Helper()
 	for _, o := range exampleObjects(t) {
 		if o.GetKind() != "Deployment" {
 			continue
 		}
-		set(t, o, int64(1), "spec", "replicas")
-		set(t, o, map[string]any{karpenterv1.DoNotDisruptAnnotationKey: karpenterv1.LabelValueTrue}, "spec", "template", "metadata", "annotations")
-		set(t, o, int64(0), "spec", "template", "spec", "terminationGracePeriodSeconds")
-		if err := demo.Apply(t.Context(), c, o); err != nil {
+		d := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+			t.Fatal(err)
+		}
+		d.Namespace = metav1.NamespaceDefault
+		d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(0))
+		change(d)
+		if err := c.Create(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,20 +199,13 @@ type ward struct {
 // fill deploys five pods that want a node each, and end at once.
 func (w *ward) fill() {
 	w.Helper()
-	deployHeld(w.T, w.client)
-	d := &appsv1.Deployment{}
-	if err := w.client.Get(w.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, d); err != nil {
-		w.Fatal(err)
-	}
-	d.Spec.Replicas = new(int32(wardNodes))
-	d.Spec.Template.Annotations = nil
-	d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: d.Spec.Selector, TopologyKey: corev1.LabelHostname}},
-	}}
-	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
-	if err := w.client.Update(w.Context(), d); err != nil {
-		w.Fatal(err)
-	}
+	deployWeb(w.T, w.client, func(d *appsv1.Deployment) {
+		d.Spec.Replicas = new(int32(wardNodes))
+		d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: d.Spec.Selector, TopologyKey: corev1.LabelHostname}},
+		}}
+		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
+	})
 	w.well()
 }
 

@@ -60,7 +60,7 @@ func silentAt(t *testing.T, word string) *mute {
 // resources are what that API server has, by path of discovery.
 var resources = map[string][]string{
 	"/api/v1":                          {"Pod pods", "Node nodes", "Namespace namespaces", "PersistentVolumeClaim persistentvolumeclaims", "PersistentVolume persistentvolumes", "LimitRange limitranges"},
-	"/apis/apps/v1":                    {"DaemonSet daemonsets"},
+	"/apis/apps/v1":                    {"DaemonSet daemonsets", "ReplicaSet replicasets", "StatefulSet statefulsets"},
 	"/apis/policy/v1":                  {"PodDisruptionBudget poddisruptionbudgets"},
 	"/apis/storage.k8s.io/v1":          {"StorageClass storageclasses", "CSINode csinodes", "VolumeAttachment volumeattachments"},
 	"/apis/node.k8s.io/v1":             {"RuntimeClass runtimeclasses"},

@@ -265,7 +265,7 @@ func (e *export) addNode(n *cluster.Node, prices *cluster.Prices) {
 	for _, g := range slices.Sorted(maps.Keys(count)) {
 		out.Pods = append(out.Pods, scenario.Share{g, count[g]})
 	}
-	out.Type = e.typeNamed("running", shape{n.Labels, n.Taints, n.Capacity, room}, scenario.Offering{Zone: out.Zone, CapacityType: out.CapacityType, Price: price, Unavailable: true})
+	out.Type = e.typeNamed("running", traits{n.Labels, n.Taints, n.Capacity, room}, scenario.Offering{Zone: out.Zone, CapacityType: out.CapacityType, Price: price, Unavailable: true})
 	e.out.Nodes = append(e.out.Nodes, out)
 }
 
@@ -291,7 +291,7 @@ func (e *export) addLaunch(l *scenario.NamedNode) {
 	for name, used := range daemonsOn(e.snap, pool, labels) {
 		room[name] -= used
 	}
-	l.Type = e.typeNamed("launch", shape{labels, pool.Taints, t.Capacity, room}, scenario.Offering{Zone: l.Zone, CapacityType: l.CapacityType, Price: t.Offerings[o].PriceHourly})
+	l.Type = e.typeNamed("launch", traits{labels, pool.Taints, t.Capacity, room}, scenario.Offering{Zone: l.Zone, CapacityType: l.CapacityType, Price: t.Offerings[o].PriceHourly})
 }
 
 // labelsOf returns the labels of a launched node as far as they are settled; false: the pool does not allow the type.
@@ -318,15 +318,15 @@ func daemonsOn(snap *cluster.Snapshot, pool *cluster.Pool, labels map[string]str
 	return sum
 }
 
-// shape is what nodes of an instance type are like. room is what pods may have of the capacity.
-type shape struct {
+// traits is what nodes of an instance type are like. room is what pods may have of the capacity.
+type traits struct {
 	labels         map[string]string
 	taints         []cluster.Taint
 	capacity, room quantity.List
 }
 
 // typeNamed returns the name of the instance type that is so. Those that are alike share one.
-func (e *export) typeNamed(what string, of shape, o scenario.Offering) string {
+func (e *export) typeNamed(what string, of traits, o scenario.Offering) string {
 	labels, capacity, room := of.labels, of.capacity, of.room
 	t := scenario.InstanceType{CPU: capacity[quantity.CPU], Mem: capacity[quantity.Memory] / mebibyte, Pods: room[quantity.Pods], Ext: map[string]int64{}, Offerings: []scenario.Offering{o}}
 	t.ReservedCPU = t.CPU - room[quantity.CPU]

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-var lateSeeds = flag.Uint64("late-seeds", 4, "how many seeds TestLateFailuresCostNoMore plays")
+var lateSeeds = flag.Uint64("late-seeds", 8, "how many seeds TestLateFailuresCostNoMore plays, from lateFirst on")
 
 const (
 	// lateCostMost is by how much a cloud whose launches fail late may cost more in the end, over all seeds.
@@ -17,6 +17,10 @@ const (
 	// lateWaitMost is how long it may take after a late failure until the product launches again: it asks every fifteen
 	// seconds, gathers pods for ten at most, and the cloud takes its time.
 	lateWaitMost = 45 * time.Second
+	// lateAgain is the same for pods that were meant for another launch meanwhile, which fails, too.
+	lateAgain = 45 * time.Second
+	// lateFirst is the first seed in whose world launches fail late: most offerings that others choose are in stock.
+	lateFirst = 6
 )
 
 // quietly are the faults that a world is without in which only capacity lacks.
@@ -39,7 +43,7 @@ func TestLateFailuresCostNoMore(t *testing.T) {
 		n = 1
 	}
 	atOnce, late, worst, failures, longest := 0.0, 0.0, 0.0, 0, time.Duration(0)
-	for s := uint64(1); s <= n; s++ {
+	for s := uint64(lateFirst); s < lateFirst+n; s++ {
 		o := Options{Stormy: 30 * time.Minute, Calm: restIn, Nodes: 12, Without: append(quietly(), LateIDs, LateFailures, LateNotices), With: []Fault{ShortAtFirst}}
 		first := Run(s, o)
 		o.Without, o.With = quietly(), []Fault{ShortAtFirst, LateFailures}
@@ -55,8 +59,8 @@ func TestLateFailuresCostNoMore(t *testing.T) {
 		}
 		failures += len(second.LateWaits)
 		for _, wait := range second.LateWaits {
-			if longest = max(longest, wait); wait > lateWaitMost {
-				t.Errorf("seed %d: launched again %s after a failure, want within %s", s, wait, lateWaitMost)
+			if longest = max(longest, wait); wait > lateWaitMost+lateAgain {
+				t.Errorf("seed %d: launched again %s after a failure, want within %s", s, wait, lateWaitMost+lateAgain)
 			}
 		}
 		t.Logf("seed %d: $%.3f an hour at once, $%.3f late; %d late failures", s, first.Hourly, second.Hourly, len(second.LateWaits))
@@ -80,7 +84,7 @@ func TestNobodyWaitsForTypesThatHaveChanged(t *testing.T) {
 			t.Fatalf("seed %d: %d launches after the types came; %s", s, len(r.LateWaits), r.Violation)
 		}
 		if wait := r.LateWaits[0]; wait > lateWaitMost {
-			t.Errorf("seed %d: launched %s after the types came, want within %s", s, wait, lateWaitMost)
+			t.Errorf("seed %d: launched %s after the types came, want within %s", s, wait, lateWaitMost+lateAgain)
 		}
 	}
 }

@@ -201,13 +201,13 @@ var mutants = []struct {
 	})}, 40},
 	{Mutant{Name: "rebooting nodes seem to be of no pool", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		nc.Labels[karpenterv1.NodePoolLabelKey] = "elsewhere"
-	})}, 1},
+	})}, 61},
 	{Mutant{Name: "no room seems to come back with a node", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
 		}
 	}}, 1},
-	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 1},
+	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 15},
 	{Mutant{Name: "provisional IDs are taken for provider IDs", With: []Fault{LateIDs}, Answer: func(i *cloud.Instance) { i.Provisional = false }}, 1},
 	{Mutant{Name: "late failures are not seen", With: []Fault{LateFailures, ShortAtFirst}, Answer: func(i *cloud.Instance) { i.Failed = nil }}, 1},
 	{Mutant{Name: "late failures are of another place", With: []Fault{LateFailures, ShortAtFirst}, Failed: func(f *cloud.Failure) {
