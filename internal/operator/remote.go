@@ -51,12 +51,7 @@ func connect(ctx context.Context, opts *Options, m *observe.Metrics) (*link, err
 			opts.Log.Error("waiting for the provider", "address", opts.Settings.ProviderAddress, "error", err)
 			said = err.Error()
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
+		pause(ctx, wait)
 		wait = min(2*wait, retryMost)
 	}
 	if l.client != nil {

@@ -115,9 +115,7 @@ func run(ctx context.Context, opts Options) error {
 	if limit := opts.Settings.MemoryLimit; limit > 0 {
 		debug.SetMemoryLimit(limit / 10 * 9)
 	}
-	logger := logr.FromSlogHandler(dedupHandler(opts.Log.Handler()))
-	ctrl.SetLogger(logger)
-	klog.SetLogger(logger)
+	setLoggers(opts.Log)
 	opts.Config = rest.CopyConfig(opts.Config)
 	if err := opts.identify(); err != nil {
 		return err
@@ -169,12 +167,7 @@ func run(ctx context.Context, opts Options) error {
 			return changed
 		}
 		opts.Log.Error("starting over", "error", err)
-		pause := time.NewTimer(restartPause)
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		pause(ctx, restartPause)
 	}
 }
 
@@ -204,6 +197,23 @@ func newObjects(opts *Options) (*observe.Objects, error) {
 		metrics.Registry.MustRegister(objects, objects.Conditions)
 	}
 	return objects, nil
+}
+
+// setLoggers has the libraries write to the log.
+func setLoggers(log *slog.Logger) {
+	logger := logr.FromSlogHandler(dedupHandler(log.Handler()))
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+}
+
+// pause returns after so long, or when the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // identify gives the process the identity under which it takes the lease.

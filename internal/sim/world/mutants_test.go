@@ -198,10 +198,10 @@ var mutants = []struct {
 		if w.reboots.drains(p.Spec.NodeName) && p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
 		}
-	})}, 40},
+	})}, 61},
 	{Mutant{Name: "rebooting nodes seem to be of no pool", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		nc.Labels[karpenterv1.NodePoolLabelKey] = "elsewhere"
-	})}, 61},
+	})}, 1},
 	{Mutant{Name: "no room seems to come back with a node", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
