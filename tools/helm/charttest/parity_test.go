@@ -2,6 +2,7 @@ package charttest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -103,18 +104,21 @@ func TestEverySettingHasAValue(t *testing.T) {
 			settings[name] = v
 		}
 	}
-	for _, name := range []string{"replaceOnRebalance", "nominatePods", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection"} {
+	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection"} {
 		settings[name] = true
 	}
 	settings["logFormat"] = "console"
 	for _, name := range []string{"expendablePodsPriorityCutoff", "consolidationSpotPools", "consolidationStepMax", "journalMemoryBytes", "journalDiskBytes", "debugPort", "kubeClientBurst", "kubeClientQPS"} {
 		settings[name] = 1
 	}
-	out, err := Render(mainDir, Input{Values: map[string]any{"settings": settings}})
-	if err != nil {
-		t.Fatal(err)
+	set := map[string]string{}
+	for _, provider := range []string{"remote", "aws"} { // of which each has settings of its own
+		out, err := Render(mainDir, Input{Values: map[string]any{"provider": provider, "settings": settings}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(set, environment(t, out))
 	}
-	set := environment(t, out)
 	for name := range set {
 		if _, ok := known[name]; !ok {
 			t.Errorf("the chart sets %s, which the controller does not know", name)
