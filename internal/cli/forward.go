@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -38,6 +39,33 @@ func (f *controllerFlags) addController(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.address, "address", "", "the debug port of a controller; empty: "+addressForwarded+" if something answers there and no cluster is named, else that of the replica that leads, through the API server")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG or ~/.kube/config")
 	cmd.Flags().StringVar(&f.namespace, "controller-namespace", "", "namespace of the controller; empty: wherever the lease is")
+}
+
+// locate returns the address of a controller's debug port: the one given, that of a controller or a
+// forwarded port on this computer, or else one that is forwarded until the context ends.
+func (f *controllerFlags) locate(ctx context.Context) (string, error) {
+	if f.address != "" {
+		return withScheme(f.address), nil
+	}
+	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(addressForwarded, "http://"))
+		if err == nil {
+			_ = conn.Close()
+			return addressForwarded, nil
+		}
+	}
+	address, err := f.forward(ctx)
+	if err != nil {
+		return "", &statusError{error: err, status: statusUnreachable}
+	}
+	return address, nil
+}
+
+func withScheme(address string) string {
+	if address = strings.TrimSuffix(address, "/"); !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	return address
 }
 
 // forward finds the replica that leads and forwards a local port to its debug port, until the context

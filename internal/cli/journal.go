@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,31 +62,15 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 func (f *journalFlags) ask(ctx context.Context, path string, read func(*http.Response) error) error {
 	ctx, cancel := context.WithTimeout(ctx, journalPatience)
 	defer cancel()
-	if f.address != "" {
-		return f.fetch(ctx, path, read)
+	var err error
+	if f.address, err = f.locate(ctx); err != nil {
+		return err
 	}
-	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
-		f.address = addressForwarded
-		err := f.fetch(ctx, path, read)
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return err
-		}
-	}
-	address, err := f.forward(ctx)
-	if err != nil {
-		f.address = ""
-		return &statusError{err, statusUnreachable}
-	}
-	f.address = address
 	return f.fetch(ctx, path, read)
 }
 
 // fetch asks the address.
 func (f *journalFlags) fetch(ctx context.Context, path string, read func(*http.Response) error) error {
-	f.address = strings.TrimSuffix(f.address, "/")
-	if !strings.Contains(f.address, "://") {
-		f.address = "http://" + f.address
-	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.address+path, nil)
 	if err != nil {
 		return fmt.Errorf("--address: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,33 +66,6 @@ func (f *viewFlags) ask(ctx context.Context, name string, query url.Values, into
 		return err
 	}
 	return askAt(ctx, address, name, query, into)
-}
-
-// locate returns the address of a controller's debug port: the one given, that of a controller or a
-// forwarded port on this computer, or else one that is forwarded until the context ends.
-func (f *viewFlags) locate(ctx context.Context) (string, error) {
-	if f.address != "" {
-		return withScheme(f.address), nil
-	}
-	if f.kubeconfig == "" && f.namespace == "" { // else a cluster is named
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(addressForwarded, "http://"))
-		if err == nil {
-			_ = conn.Close()
-			return addressForwarded, nil
-		}
-	}
-	address, err := f.forward(ctx)
-	if err != nil {
-		return "", &statusError{error: err, status: statusUnreachable}
-	}
-	return address, nil
-}
-
-func withScheme(address string) string {
-	if address = strings.TrimSuffix(address, "/"); !strings.Contains(address, "://") {
-		address = "http://" + address
-	}
-	return address
 }
 
 // askAt asks the controller at an address.

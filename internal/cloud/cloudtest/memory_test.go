@@ -233,7 +233,7 @@ func TestLiesAboutLaunchesAreFound(t *testing.T) {
 				if test.Name != sentence {
 					continue
 				}
-				synctest.Test(t, func(t *testing.T) { // a test that waits in vain does so for a minute
+				synctest.Test(t, func(t *testing.T) { // a test that waits for what never comes does so for a minute
 					got := cloudtest.Check(t.Context(), test.Name, func(c cloudtest.T) { test.Run(c, memoryHarness(lie)) })
 					if got.Verdict != cloudtest.Failed {
 						t.Errorf("%s: %s %v, want that it fails", sentence, got.Verdict, got.Why)
