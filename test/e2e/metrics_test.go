@@ -170,7 +170,8 @@ func (s *metricsScript) fail() {
 	noError(s.T, s.client.Delete(s.Context(), broken))
 	noError(s.T, s.sim.Inject(
 		awssim.Fault{Kind: awssim.FaultShort, CapacityType: karpenterv1.CapacityTypeSpot, For: metav1.Duration{Duration: 20 * time.Second}},
-		awssim.Fault{Kind: awssim.FaultError, Operation: "ec2:TerminateInstances", Times: 4},
+		// The SDK asks three times: of up to four calls at once, one fails for sure.
+		awssim.Fault{Kind: awssim.FaultError, Operation: "ec2:TerminateInstances", Times: 9},
 		awssim.Fault{Kind: awssim.FaultMaintenance, Count: 1, Delay: metav1.Duration{Duration: time.Hour}},
 	))
 	deploy(s, s.client, 20)
@@ -190,6 +191,7 @@ func (s *metricsScript) replace() {
 	noError(s.T, s.client.Patch(s.Context(), np, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"metadata":{"labels":{"generation":"2"}}}}}`))))
 	s.await("karpenter_nodeclaims_disrupted_total", "drifted")
 	s.await("karpenter_voluntary_disruption_decisions_total", "drifted")
+	s.await("karpenter_cloudprovider_instance_termination_failures_total")
 }
 
 // shrink takes most pods away, then all.

@@ -122,11 +122,12 @@ func groupState(t *testing.T, c client.Client) (left, cordoned int) {
 	return left, cordoned
 }
 
-// holdOne gives one pod an annotation that forbids its eviction.
+// holdOne gives one pod of the node that would be drained first an annotation that forbids its eviction.
 func holdOne(t *testing.T, c client.Client, value string) *corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
 	noError(t, c.List(t.Context(), &pods, client.InNamespace("default")))
+	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Spec.NodeName, b.Spec.NodeName) })
 	hold(t, c, &pods.Items[0], `"`+value+`"`)
 	return &pods.Items[0]
 }

@@ -50,16 +50,18 @@ func (d *Drainer) Drain(ctx context.Context, drains []NodeDrain) error {
 		d.waiting[pending.Items[i].UID] = true
 	}
 	var kept []string
+	cordoned := ""
 	for i := range drains {
 		n := &drains[i]
 		if len(n.Held) > 0 {
 			kept = append(kept, n.Node+" by "+strings.Join(n.Held, ", "))
 			continue
 		}
-		if i == 0 || drains[i-1].Group != n.Group {
+		if n.Group != cordoned { // a group's nodes follow each other
 			if err := d.cordonGroup(ctx, drains, n.Group); err != nil {
 				return err
 			}
+			cordoned = n.Group
 		}
 		if n.Pods == 0 {
 			d.drained(n)
