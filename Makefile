@@ -49,9 +49,10 @@ test: ## test every package without a control plane, and the simulations with fe
 test-race: ## the same with the race detector, and with more of what takes long
 	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
 
+# The end-to-end tests take longest, so they begin first.
 .PHONY: test-cluster
 test-cluster: build karpenter bin/image ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
-	{ $(CLUSTER_ENV) $(TEST) -race -skip '^TestInstall' $(CLUSTER_PACKAGES) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
+	{ $(CLUSTER_ENV) $(TEST) -race -skip '^TestInstall' $(filter %/e2e,$(CLUSTER_PACKAGES)) $(filter-out %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-install
 test-install: build karpenter install-tools ## install, upgrade and misconfigure the Helm chart with real Helm and kubectl, on dev clusters and a registry on loopback
