@@ -49,9 +49,13 @@ test: ## test every package without a control plane, and the simulations with fe
 test-race: ## the same with the race detector, and with more of what takes long
 	{ $(TEST) -race $(filter-out $(CLUSTER_PACKAGES),$(PACKAGES)) && $(TEST) -race -short $(CLUSTER_PACKAGES) ; } | $(REPORT)
 
+# The packages of the example provider in Node.js. Without them its tests are skipped, and say so.
+examples/provider-node/node_modules: examples/provider-node/package-lock.json
+	@if command -v npm >/dev/null && npm --prefix examples/provider-node ci --silent; then touch $@; else echo "no packages by npm: the example provider in Node.js is not tested" >&2; fi
+
 # The end-to-end tests take longest, so they begin first.
 .PHONY: test-cluster
-test-cluster: build karpenter bin/image ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
+test-cluster: build karpenter bin/image examples/provider-node/node_modules ## test on dev clusters, with the race detector: API, e2e, oracle, conformance of the simulations; then the dev cluster itself
 	{ $(CLUSTER_ENV) $(TEST) -race -skip '^TestInstall' $(filter %/e2e,$(CLUSTER_PACKAGES)) $(filter-out %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-install
