@@ -80,6 +80,9 @@ func (f *controllerFlags) forward(ctx context.Context) (string, error) {
 		return "", err
 	}
 	lease, err := heldLease(ctx, clients, f.namespace)
+	if errors.As(err, &noLeaderError{}) {
+		return "", fmt.Errorf("%w; give --address, or --journal", err)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -130,11 +133,21 @@ func heldLease(ctx context.Context, clients kubernetes.Interface, namespace stri
 	}
 	switch len(held) {
 	case 0:
-		return nil, fmt.Errorf("nobody holds a lease %s: no controller runs, or it is in another namespace than --controller-namespace %s; give --address, or --journal", leaseName, namespace)
+		return nil, noLeaderError{namespace}
 	case 1:
 		return &held[0], nil
 	}
 	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --controller-namespace", leaseName, held[0].Namespace, held[1].Namespace)
+}
+
+// noLeaderError: nobody holds a lease in the namespace; empty: in any.
+type noLeaderError struct{ namespace string }
+
+func (e noLeaderError) Error() string {
+	if e.namespace == "" {
+		return fmt.Sprintf("nobody holds a lease %s: no controller runs", leaseName)
+	}
+	return fmt.Sprintf("nobody holds a lease %s in namespace %s: no controller runs there", leaseName, e.namespace)
 }
 
 // forwardTo forwards a free local port to a pod's debug port.

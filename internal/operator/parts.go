@@ -79,6 +79,8 @@ type Parts struct {
 	Views *live.Latest
 	// Traces follows decisions; nil: nobody does.
 	Traces *observe.Traces
+	// PauseIn is the namespace of the ConfigMap that pauses disruption; empty: it is not looked for.
+	PauseIn string
 	// Later has something done after a pause; nil: by a goroutine of its own. Suffix returns the
 	// ends of NodeClaims' names; nil: random ones. OneByOne: no two writes go at the same time.
 	// All three are for who wants to repeat a run exactly.
@@ -142,7 +144,7 @@ func (p *Parts) feed(ctx context.Context) error {
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("annotation of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
 		},
-		Autoscaler:         p.Settings.autoscaler(),
+		Autoscaler: p.Settings.autoscaler(), Paused: p.Settings.paused(),
 		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
@@ -163,6 +165,11 @@ func (p *Parts) feed(ctx context.Context) error {
 	}
 	if p.vocabulary.Devices {
 		feeds = append(feeds, p.mirror.FeedDevices)
+	}
+	if p.PauseIn != "" {
+		feeds = append(feeds, func(ctx context.Context, c cache.Cache) (func() bool, error) {
+			return p.mirror.FeedPause(ctx, c, pauseObject(p.PauseIn))
+		})
 	}
 	var all []func() bool
 	for _, feed := range feeds {
@@ -193,7 +200,7 @@ func (p *Parts) loops() []registrant {
 	if launches == nil {
 		launches = c
 	}
-	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.Pools().MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later}
+	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.Pools().MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later, Paused: p.mirror.Pools().Paused}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
@@ -240,7 +247,7 @@ func (p *Parts) loops() []registrant {
 func (p *Parts) optional(claims *lifecycle.Controller, types *catalog.Loop, provisioner *provisioning.Loop, launcher func() *apply.Launcher) (loops []registrant) {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
 	if policies := p.legacyPolicies(); len(policies) > 0 {
-		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic})
+		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic, Paused: p.mirror.Pools().Paused})
 	}
 	if p.vocabulary.Devices {
 		claims.Published = p.mirror.PublishedDrivers

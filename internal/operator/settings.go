@@ -69,6 +69,7 @@ type Settings struct {
 	ConsolidationStepMax             int
 	ConsolidationSpotPools           int
 	ConsolidationRest                time.Duration
+	PauseDisruption                  bool
 	NominatePods                     bool
 	NominateWaitMax                  time.Duration
 	ClusterAutoscalerAnnotations     bool
@@ -122,6 +123,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "highest price of the instance types of a launch, as a multiple of the cheapest one's; a spot launch exceeds it until it has 15 types and zones to choose from")
 	a.factor(&s.ResiliencePremium, "resilience-premium", 0, "how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; twice as much for spot nodes; 0: the cheapest plan is taken")
 	s.addConsolidation(a)
+	a.flag(&s.PauseDisruption, "pause-disruption", false, "remove and replace no node by choice: not for drift, expiry, repair or consolidation. Also the ConfigMap dovetail-pause and the annotation dovetail.sh/pause-disruption of a NodePool do that, without a restart (dovetail pause)")
 	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")
 	a.duration(&s.NominateWaitMax, "nominate-wait-max", 10*time.Second, "longest time that a ready node keeps its startup taint until its pods can safely bind; it is short unless kube-scheduler is overloaded")
 	s.addAutoscaler(a)

@@ -64,7 +64,8 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	}
 	p := &Parts{
 		Manager: mgr, Settings: &opts.Settings, Cloud: provider, Nominations: nominations, Launches: launches, Now: time.Now,
-		Events: observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal, Views: opts.views, Traces: opts.traces,
+		PauseIn: leaseNamespace(&opts.Settings),
+		Events:  observe.NewRecorder(recorder, time.Now), Metrics: m, Conditions: objects.Conditions, Log: opts.Log, Journal: opts.journal, Views: opts.views, Traces: opts.traces,
 	}
 	if err := p.Assemble(ctx); err != nil {
 		return err
@@ -177,6 +178,8 @@ func transforms(s *Settings) map[client.Object]cache.ByObject {
 	if gates, err := s.Gates(); err == nil && !gates["CapacityBuffer"] { // else a buffer may name them
 		by[&appsv1.ReplicaSet{}], by[&appsv1.StatefulSet{}] = cache.ByObject{Transform: dropTemplate}, cache.ByObject{Transform: dropTemplate}
 	}
+	kind, only := onlyPause(leaseNamespace(s))
+	by[kind] = only
 	return by
 }
 

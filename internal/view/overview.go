@@ -99,6 +99,9 @@ func healthOf(s *State, refused, notReady int) Health {
 		if p.Unready != "" {
 			find("NodePool", p.Name, "nothing is launched from it: %s", p.Unready)
 		}
+		if p.Paused != "" {
+			find("NodePool", p.Name, "disruption is paused: %s", p.Paused)
+		}
 		for _, b := range p.Budgets {
 			if b.Invalid != "" {
 				find("NodePool", p.Name, "a disruption budget cannot be read, and allows nothing: %s", b.Invalid)

@@ -25,6 +25,8 @@ type Pool struct {
 	Weight int32  `json:"weight"`
 	// Unready says why nothing is launched from it; empty: nodes may be.
 	Unready string `json:"unready,omitempty"`
+	// Paused says why no node of it is disrupted by choice; empty: nodes may be.
+	Paused string `json:"paused,omitempty"`
 	// Replicas is set for static pools.
 	Replicas *int       `json:"replicas,omitempty"`
 	Nodes    NodeCounts `json:"nodes"`
@@ -116,7 +118,7 @@ func PoolsOf(s *State) Pools {
 // pool returns what a NodePool says of itself.
 func (r *reader) pool(p *cluster.Pool, room map[string]quantity.List) Pool {
 	v := Pool{
-		Name: p.Name, Weight: p.Weight, Unready: p.Unready, Limits: []Limit{}, Budgets: []Budget{},
+		Name: p.Name, Weight: p.Weight, Unready: p.Unready, Paused: p.Paused, Limits: []Limit{}, Budgets: []Budget{},
 		ConsolidateAfter: p.ConsolidateAfter.Seconds(), Policy: p.Policy,
 	}
 	if p.ConsolidateAfter < 0 {

@@ -137,6 +137,9 @@ func (r *reader) dueStatus(n *cluster.Node, why, reason string) Status {
 	if reason == plan.Expired || reason == plan.Interrupted {
 		s.Until = n.Expires
 	}
+	if paused := disrupt.Paused(r.Snapshot, n, reason); !paused.IsYes() {
+		return s.paused(n, paused)
+	}
 	hold := r.holds.Of(n)
 	pods := hold.Kind == disrupt.HeldByPDB || hold.Kind == disrupt.HeldByAnnotation && n.DoNotDisruptByPods
 	switch forgiven := n.HasGrace && pods; {
@@ -159,6 +162,9 @@ func (r *reader) dueStatus(n *cluster.Node, why, reason string) Status {
 func (r *reader) stays(n *cluster.Node) Status {
 	s := Status{State: StateStays}
 	pool, ok := r.Snapshot.PoolByName(n.Pool)
+	if paused := disrupt.Paused(r.Snapshot, n, plan.Underutilized); !paused.IsYes() {
+		return s.paused(n, paused)
+	}
 	hold := r.holds.Of(n)
 	switch {
 	case ok && pool.Static:
@@ -240,6 +246,13 @@ func (s Status) held(h disrupt.Hold) Status {
 func (s Status) budget(r *reader, n *cluster.Node, reason string) Status {
 	s = s.cause(verdict.BudgetExhausted, "NodePool", n.Pool, "the budgets of pool %s allow no more disruption for %s", n.Pool, reason)
 	s.Until = r.budgetOpens(n.Pool, reason)
+	return s
+}
+
+// paused returns the status of a node of a pool whose disruption is paused.
+func (s Status) paused(n *cluster.Node, why verdict.Verdict) Status {
+	s = s.verdict(why)
+	s.Cause.Kind, s.Cause.Object = "NodePool", n.Pool
 	return s
 }
 

@@ -103,7 +103,7 @@ func BoundOf(snap *cluster.Snapshot, d *plan.Disruption, search disrupt.Search) 
 	held := map[string]bool{}
 	for _, v := range d.Blocked {
 		switch v.Reason {
-		case verdict.NodeBlocked, verdict.ConsolidateAfterNotElapsed, verdict.PoolPaused, verdict.HeldByBuffer:
+		case verdict.NodeBlocked, verdict.ConsolidateAfterNotElapsed, verdict.PoolPaused, verdict.DisruptionPaused, verdict.HeldByBuffer:
 			held[v.Subject] = true
 		default:
 		}

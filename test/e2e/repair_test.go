@@ -257,17 +257,23 @@ func (w *ward) condition(node *corev1.Node, conditionType corev1.NodeConditionTy
 // said returns when an object has an event of that reason with these words.
 func (w *ward) said(object client.Object, reason, words string) {
 	w.Helper()
-	testkit.Eventually(w, patience, func() error {
+	said(w.T, w.client, object.GetName(), reason, words)
+}
+
+// said returns when the object of that name has an event of that reason with these words.
+func said(t *testing.T, c client.Client, name, reason, words string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
 		var events corev1.EventList
-		if err := w.client.List(w.Context(), &events); err != nil {
+		if err := c.List(t.Context(), &events); err != nil {
 			return err
 		}
 		for i := range events.Items {
-			if e := &events.Items[i]; e.InvolvedObject.Name == object.GetName() && e.Reason == reason && strings.Contains(e.Message, words) {
+			if e := &events.Items[i]; e.InvolvedObject.Name == name && e.Reason == reason && strings.Contains(e.Message, words) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s on %s with %q", reason, object.GetName(), words)
+		return fmt.Errorf("no event %s on %s with %q", reason, name, words)
 	})
 }
 

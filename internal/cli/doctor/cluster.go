@@ -54,6 +54,7 @@ func Cluster(ctx context.Context, config *rest.Config, provider string, now time
 	found = append(found, definitions(ctx, c, provider)...)
 	found = append(found, remains(ctx, c)...)
 	found = append(found, others(ctx, c, now))
+	found = append(found, pauses(ctx, c)...)
 	return append(found, classes(ctx, c)...)
 }
 

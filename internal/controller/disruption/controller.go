@@ -45,6 +45,8 @@ type Loop struct {
 	begun bool
 	// annotationsAt is when the do-not-disrupt annotations of pods were last reported.
 	annotationsAt time.Time
+	// paused is why disruption was paused at the last decision, by pool; empty: it was not.
+	paused map[string]string
 	// memory is the core's: it is handed in with one decision as the one before returned it.
 	memory disrupt.Memory
 }

@@ -83,6 +83,7 @@ func (l *Loop) pass(ctx context.Context) error {
 	l.memory = next
 	l.Journal.Add(asked)
 	l.Views.Disrupted(whole, p, &next, err)
+	l.reportPaused(snap)
 	l.reportPools(snap)
 	l.reportWaiting(snap)
 	l.reportScores(p)

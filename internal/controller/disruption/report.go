@@ -192,11 +192,41 @@ func (l *Loop) reportPools(snap *cluster.Snapshot) {
 		for _, reason := range opts.BudgetReasons() {
 			l.Metrics.NodePoolsAllowedDisruptions.WithLabelValues(pool, label(reason)).Set(float64(ledger.Allowed(pool, reason)))
 			l.Metrics.NodePoolsNodesConsumingBudgets.WithLabelValues(pool, label(reason)).Set(float64(ledger.Used(pool, reason)))
-			if l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
+			if snap.Pools[i].Paused == "" && l.hasNodes(snap, pool) && ledger.Allowed(pool, reason) == 0 {
 				l.onPool(pool, observe.PoolDisruptionBlocked("the budgets allow no disruption for "+reason+" now"))
 			}
 		}
 	}
+}
+
+// reportPaused shows of which pools disruption is paused, and says so when that changes. A pause that is
+// forgotten is repeated as an event.
+func (l *Loop) reportPaused(snap *cluster.Snapshot) {
+	now := make(map[string]string, len(snap.Pools))
+	for i := range snap.Pools {
+		pool, why := snap.Pools[i].Name, snap.Pools[i].Paused
+		now[pool] = why
+		isPaused := 0.0
+		if why != "" {
+			isPaused = 1
+			l.onPool(pool, observe.DisruptionPaused(why))
+		}
+		l.Metrics.DisruptionPaused.WithLabelValues(pool).Set(isPaused)
+		switch was := l.paused[pool]; {
+		case why == was:
+		case why == "":
+			l.Log.Info("disruption resumed", "pool", pool)
+			l.onPool(pool, observe.DisruptionResumed())
+		default:
+			l.Log.Warn("disruption paused", "pool", pool, "reason", why)
+		}
+	}
+	for pool := range l.paused {
+		if _, there := now[pool]; !there {
+			l.Metrics.DisruptionPaused.DeleteLabelValues(pool)
+		}
+	}
+	l.paused = now
 }
 
 func (l *Loop) hasNodes(snap *cluster.Snapshot, pool string) bool {

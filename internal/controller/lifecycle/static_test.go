@@ -18,19 +18,23 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
-// TestAgeEndsNoNodeOfAStaticPool: nothing would launch another. What the cloud takes away is lost anyway.
-func TestAgeEndsNoNodeOfAStaticPool(t *testing.T) {
+// TestAgeEndsNoNodeThatIsToStay: of a static pool nothing would launch another; disruption may be paused. What the
+// cloud takes away is lost anyway.
+func TestAgeEndsNoNodeThatIsToStay(t *testing.T) {
 	t.Parallel()
 	began := metav1.NewTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	now := began.Add(2 * time.Hour)
 	for name, c := range map[string]struct {
 		replicas  *int64
 		reclaimed bool
+		paused    string
 		lives     bool
 	}{
-		"a pool that launches another":            {},
-		"a static pool":                           {replicas: new(int64(3)), lives: true},
-		"a static pool, and the cloud takes over": {replicas: new(int64(3)), reclaimed: true},
+		"a pool that launches another":                   {},
+		"a static pool":                                  {replicas: new(int64(3)), lives: true},
+		"a static pool, and the cloud takes over":        {replicas: new(int64(3)), reclaimed: true},
+		"disruption is paused":                           {paused: "incident 42", lives: true},
+		"disruption is paused, and the cloud takes over": {paused: "incident 42", reclaimed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,6 +62,9 @@ func TestAgeEndsNoNodeOfAStaticPool(t *testing.T) {
 				Client: fakeapi.New(t, claim, pool).Build(), Cloud: &ending{}, Now: func() time.Time { return now },
 				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			}
+			if c.paused != "" {
+				l.Paused = func(string) string { return c.paused }
+			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)
 			l.follower = &apply.LaunchFollower{Now: l.Now}
 			l.launches = &apply.LaunchRequests{Cloud: l.Cloud, Now: l.Now, Later: func(time.Duration, func()) {}}
@@ -65,7 +72,10 @@ func TestAgeEndsNoNodeOfAStaticPool(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.lives && result.RequeueAfter != 0 {
+			if c.paused != "" && c.lives && result.RequeueAfter != pausedRetry {
+				t.Errorf("while disruption is paused it is looked at again after %s, want %s", result.RequeueAfter, pausedRetry)
+			}
+			if c.lives && c.paused == "" && result.RequeueAfter != 0 {
 				t.Errorf("it is looked at again after %s, though only a change could end it", result.RequeueAfter)
 			}
 			if err := l.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,14 +40,12 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	}
 	view.Follow, launched = p.followed(launched)
 	answer.Message = cmp.Or(view.Follow.Message, answer.Message)
-	if expires := view.Claim.Expires; !p.StaticCapacity && !expires.IsZero() && !view.At.Before(expires) {
-		static, err := p.isStatic(ctx)
-		if err != nil {
-			return core.Step{}, err
-		}
-		if static {
-			view.Claim = translate.LifecycleClaim(translate.Ageless(p.claim))
-		}
+	stays, askAgain, err := p.outlives(ctx, view.Claim.Expires, view.At)
+	if err != nil {
+		return core.Step{}, err
+	}
+	if stays {
+		view.Claim = translate.LifecycleClaim(translate.Ageless(p.claim))
 	}
 	for i := range p.nodes {
 		view.Nodes = append(view.Nodes, translate.LifecycleNode(&p.nodes[i]))
@@ -64,6 +63,9 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		p.follower.Forget(token)
 	}
 	step := core.Next(view)
+	if step.Act == core.Wait && !askAgain.IsZero() && (step.Until.IsZero() || askAgain.Before(step.Until)) {
+		step.Until = askAgain
+	}
 	if step.Act == core.Launch { // at once: nothing that is noted is needed for it
 		if err := p.perform(ctx, &step, answer, &launched); err != nil {
 			return step, err
@@ -91,6 +93,21 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		}
 	}
 	return step, p.perform(ctx, &step, answer, &launched)
+}
+
+// outlives reports whether the claim stays although its time is over: disruption of its pool is paused, or
+// nothing would replace it. It returns when to ask again unless the claim changes; zero: need not be.
+func (p *reconciliation) outlives(ctx context.Context, expires, now time.Time) (stays bool, askAgain time.Time, err error) {
+	switch {
+	case expires.IsZero() || now.Before(expires):
+		return false, time.Time{}, nil
+	case p.Paused != nil && p.Paused(p.pool()) != "":
+		return true, now.Add(pausedRetry), nil
+	case p.StaticCapacity:
+		return false, time.Time{}, nil
+	}
+	stays, err = p.isStatic(ctx)
+	return stays, time.Time{}, err
 }
 
 // isStatic reports whether the claim is of a pool with a fixed number of nodes.

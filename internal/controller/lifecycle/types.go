@@ -26,6 +26,9 @@ import (
 // called.
 const turnRetry = 5 * time.Second
 
+// pausedRetry is when to look again at a claim whose time is over while disruption of its pool is paused.
+const pausedRetry = time.Minute
+
 // Health gets how the launches and registrations of pools end.
 type Health interface {
 	// Record is called when a claim's Node has registered, or will not.
@@ -63,6 +66,8 @@ type Controller struct {
 	// StaticCapacity: claims of pools with replicas expire; else they are kept, for nothing would
 	// replace them.
 	StaticCapacity bool
+	// Paused returns why disruption of a pool is paused; empty: it is not. Its claims do not expire then. May be nil.
+	Paused func(pool string) string
 	// Overlays may be nil: there are none.
 	Overlays Overlays
 	// Published returns the drivers that have published all their devices on a node; nil: devices are

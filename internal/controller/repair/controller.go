@@ -30,6 +30,8 @@ import (
 const (
 	controllerName = "node.health"
 	nodesAtOnce    = 10
+	// pausedRetry is when to look again at a broken node while disruption of its pool is paused.
+	pausedRetry = time.Minute
 )
 
 // Controller is the loop. Its fields are set once, before Register.
@@ -44,6 +46,8 @@ type Controller struct {
 	// StaticCapacity: nodes of pools with replicas are repaired; else they are kept, for nothing
 	// would replace them.
 	StaticCapacity bool
+	// Paused returns why disruption of a pool is paused; empty: it is not. None of its nodes is repaired then. May be nil.
+	Paused func(pool string) string
 }
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
@@ -72,6 +76,10 @@ func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.R
 	ailment, sick := lifecycle.Diagnose(view.Conditions, view.Policies)
 	if sick && !view.At.Before(ailment.Due) {
 		pool := node.Labels[karpenterv1.NodePoolLabelKey]
+		if why := c.pausedBy(pool); why != "" && !view.IsDeleting {
+			c.Events.Event(node, observe.DisruptionBlocked("disruption of pool "+pool+" is paused: "+why))
+			return reconcile.Result{RequeueAfter: pausedRetry}, nil
+		}
 		if view.UnhealthyCounts, err = c.unhealthyCounts(ctx, pool); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -89,6 +97,14 @@ func (c *Controller) repair(ctx context.Context, node *corev1.Node) (reconcile.R
 		step = lifecycle.Repair(view)
 	}
 	return c.perform(ctx, node, claim, &step, ailment)
+}
+
+// pausedBy returns why disruption of a pool is paused; empty: it is not.
+func (c *Controller) pausedBy(pool string) string {
+	if c.Paused == nil {
+		return ""
+	}
+	return c.Paused(pool)
 }
 
 // setDeadline writes the deadline of a claim. If another loop has written the claim since it was

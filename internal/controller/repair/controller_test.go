@@ -120,11 +120,17 @@ func TestRepairEndsWhateverTheNodeDoes(t *testing.T) {
 // inspect has a new controller look after the Node once. A write that is lost is an error of its own.
 func inspect(t *testing.T, api client.Client) {
 	t.Helper()
+	inspectPaused(t, api, nil)
+}
+
+// inspectPaused is inspect with what says why disruption is paused.
+func inspectPaused(t *testing.T, api client.Client, paused func(pool string) string) {
+	t.Helper()
 	now := func() time.Time { return noon }
 	c := &Controller{
 		Client: api, Cloud: classless{}, Now: now, Policies: []cloud.RepairPolicy{{ConditionType: "Ready", ConditionStatus: "False"}},
 		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-		Events: observe.NewRecorder(record.NewFakeRecorder(20), now),
+		Events: observe.NewRecorder(record.NewFakeRecorder(20), now), Paused: paused,
 	}
 	_, _ = c.controller().Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
 }
@@ -158,6 +164,27 @@ func TestANodeOfAStaticPoolIsNotRepaired(t *testing.T) {
 		}
 		if lives := claim.DeletionTimestamp == nil; lives != static || len(claim.Annotations) > 0 == static {
 			t.Errorf("static %t: the claim lives: %t, with annotations %v", static, lives, claim.Annotations)
+		}
+	}
+}
+
+// TestNoNodeIsRepairedWhileDisruptionIsPaused: it is when disruption is resumed.
+func TestNoNodeIsRepairedWhileDisruptionIsPaused(t *testing.T) {
+	t.Parallel()
+	api := server(t, 0, nil, &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p"}})
+	for _, why := range []string{"incident 42", ""} {
+		inspectPaused(t, api, func(pool string) string {
+			if pool != "p" {
+				t.Errorf("asked about pool %q", pool)
+			}
+			return why
+		})
+		var claim karpenterv1.NodeClaim
+		if err := api.Get(t.Context(), client.ObjectKey{Name: "c1"}, &claim); err != nil {
+			t.Fatal(err)
+		}
+		if lives := claim.DeletionTimestamp == nil; lives != (why != "") || len(claim.Annotations) > 0 == lives {
+			t.Errorf("paused by %q: the claim lives: %t, with annotations %v", why, lives, claim.Annotations)
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Ledger struct {
 // their instance is asked for. While they reboot they count, too.
 type account struct {
 	budgets []cluster.Budget
+	// paused: none may be disrupted by choice. Interrupted nodes are no choice of ours.
+	paused bool
 	// total counts all nodes; going are marked, leaving or rebooting; unwell are the others that
 	// are not ready. These do not count for Unhealthy: repair is for them.
 	total, going, unwell int
@@ -32,7 +34,7 @@ type account struct {
 func Open(snap *cluster.Snapshot) *Ledger {
 	b := &Ledger{pools: map[string]*account{}}
 	for i := range snap.Pools {
-		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets, goingFor: map[string]int{}}
+		b.pools[snap.Pools[i].Name] = &account{budgets: snap.Pools[i].Budgets, paused: snap.Pools[i].Paused != "", goingFor: map[string]int{}}
 	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
@@ -54,10 +56,10 @@ func Open(snap *cluster.Snapshot) *Ledger {
 
 // Allowed returns how many nodes of the pool may be disrupted at once for the reason,
 // those that are included. Without budgets there is no limit; a pool that is not there
-// allows nothing.
+// allows nothing, nor does one whose disruption is paused.
 func (b *Ledger) Allowed(pool, reason string) int {
 	a := b.pools[pool]
-	if a == nil {
+	if a == nil || a.paused && reason != plan.Interrupted {
 		return 0
 	}
 	return allowed(a.budgets, reason, a.total)

@@ -158,6 +158,8 @@ type Pool struct {
 	Static   bool
 	Replicas int
 	Budgets  []Budget
+	// Paused says why no node of the pool is disrupted by choice at all; empty: nodes may be.
+	Paused string
 	// EvictionHourly is what consolidation must save for each ordinary pod that it evicts
 	// from the pool's nodes, in dollars per hour; 0: what the operator says.
 	EvictionHourly float64

@@ -63,8 +63,21 @@ func ConsolidatableAt(n *cluster.Node, pool *cluster.Pool) (at time.Time, ever b
 	return n.LastPodEvent.Add(pool.ConsolidateAfter), true
 }
 
+// Paused returns why a node is not disrupted for a reason: a person has paused disruption of its pool. A
+// node that the cloud takes away is replaced all the same: it is lost anyway.
+func Paused(snap *cluster.Snapshot, n *cluster.Node, reason string) verdict.Verdict {
+	pool, ok := snap.PoolByName(n.Pool)
+	if !ok || pool.Paused == "" || reason == Interrupted {
+		return verdict.Verdict{}
+	}
+	return verdict.Of(verdict.DisruptionPaused, n.Name, "disruption of pool %s is paused: %s", n.Pool, pool.Paused)
+}
+
 // busy returns why a node may not be removed to save its price; yes means that it may be.
 func (w *work) busy(n *cluster.Node) verdict.Verdict {
+	if why := Paused(w.snap, n, Underutilized); !why.IsYes() {
+		return why
+	}
 	if why := w.blocked(n, false); !why.IsYes() {
 		return why
 	}

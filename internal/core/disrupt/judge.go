@@ -75,6 +75,9 @@ func (w *work) decide(f *command) {
 func (w *work) void(f *command) verdict.Verdict {
 	for _, i := range f.nodes {
 		n := &w.snap.Nodes[i]
+		if why := Paused(w.snap, n, f.reason); !why.IsYes() {
+			return why
+		}
 		if why := w.still(f, n); !why.IsYes() {
 			return why
 		}

@@ -110,6 +110,9 @@ func (r *replacer) irreplaceable(n *cluster.Node, reason string) verdict.Verdict
 	if r.work.urgent(n, reason) {
 		return r.work.unmovable(n)
 	}
+	if why := Paused(r.work.snap, n, reason); !why.IsYes() {
+		return why
+	}
 	if why := r.work.fixed(n, reason); !why.IsYes() {
 		return why
 	}

@@ -42,6 +42,8 @@ func (r Reason) Ends() string {
 		return "another node has room for its pods, or one can be launched for them"
 	case PoolPaused:
 		return "the cooldown after the failed replacement is over"
+	case DisruptionPaused:
+		return "disruption is resumed: dovetail resume, or the annotation, ConfigMap or setting that pauses it is removed"
 	case RepairBlocked:
 		return "at most a fifth of the NodePool's nodes are unhealthy"
 	case HeldByBuffer:

@@ -57,6 +57,8 @@ const (
 	NoReplacement Reason = "NoReplacement"
 	// PoolPaused: replacements from its pool failed a short time ago.
 	PoolPaused Reason = "PoolPaused"
+	// DisruptionPaused: a person has paused disruption, of the NodePool or of the cluster.
+	DisruptionPaused Reason = "DisruptionPaused"
 	// RepairBlocked: so many nodes are unhealthy that the cause lies elsewhere.
 	RepairBlocked Reason = "NodeRepairBlocked"
 	// HeldByBuffer: chunks of a capacity buffer are on it.

@@ -25,6 +25,8 @@ type pools struct {
 	types     map[cloud.ClassRef]offered
 	shortages catalog.Shortages
 	overlays  overlays
+	// paused says why disruption of all pools is paused; empty: it is not.
+	paused pause
 }
 
 // offered is the provider's answer for a node class: its instance types, or why there are none.
@@ -34,7 +36,7 @@ type offered struct {
 }
 
 func newPools(opts *Options, l *listeners) *pools {
-	return &pools{manages: opts.Manages, vocabulary: opts.Vocabulary, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}}
+	return &pools{manages: opts.Manages, vocabulary: opts.Vocabulary, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}, paused: pause{setting: opts.Paused}}
 }
 
 func (x *pools) upsert(np *karpenterv1.NodePool) {
@@ -90,6 +92,7 @@ func (x *pools) classes() []cloud.ClassRef {
 func (x *pools) view(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 	known, ok := x.types[ClassOfPool(np)]
 	p := translate.Pool(np, x.shortages.Types(x.overlaid(np.Name, known.types), now), now)
+	p.Paused = cmp.Or(x.paused.why(), p.Paused)
 	if p.Unready == "" && known.err != nil {
 		p.Unready = "instance types are not known: " + known.err.Error()
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	// Unread is called with pods that have an annotation that cannot be read, and why, when they are
 	// first seen so; may be nil. It must not call the Store.
 	Unread func(pod *corev1.Pod, why string)
+	// Paused says why disruption is paused as long as the process runs; empty: it is not.
+	Paused string
 	// Repair says which conditions make a Node unhealthy; nil: none does.
 	Repair *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.

@@ -16,6 +16,7 @@ import (
 const (
 	failedSchedulingDedupe = 5 * time.Minute
 	poolDedupe             = time.Minute
+	pausedDedupe           = 30 * time.Minute
 	unconsolidatableDedupe = 15 * time.Minute
 	repairDedupe           = 15 * time.Minute
 	rebootDedupe           = 30 * time.Minute
@@ -56,6 +57,16 @@ func PoolDisruptionBlocked(why string) Event {
 	e := DisruptionBlocked(why)
 	e.Dedupe = poolDedupe
 	return e
+}
+
+// DisruptionPaused says on a NodePool that none of its nodes is disrupted by choice, and why.
+func DisruptionPaused(why string) Event {
+	return Event{Reason: "DisruptionPaused", Type: corev1.EventTypeNormal, Message: "No node is removed or replaced by choice: " + why, DedupeValues: []string{why}, Dedupe: pausedDedupe}
+}
+
+// DisruptionResumed says on a NodePool that its nodes are disrupted again.
+func DisruptionResumed() Event {
+	return Event{Reason: "DisruptionResumed", Type: corev1.EventTypeNormal, Message: "Nodes are removed and replaced by choice again"}
 }
 
 // NodeClassAssumed says on a NodePool that it names no node class, and which one it has been given.

@@ -125,6 +125,8 @@ type Metrics struct {
 	// QuarantinedPods are pending pods that are decided about apart, because decisions about
 	// them were abandoned.
 	QuarantinedPods prometheus.Gauge
+	// DisruptionPaused is 1 for NodePools whose disruption is paused, else 0.
+	DisruptionPaused *prometheus.GaugeVec
 	// Bugs counts cycles abandoned because of a bug.
 	Bugs prometheus.Counter
 
@@ -168,6 +170,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		QuarantinedPods: f.NewGauge(prometheus.GaugeOpts{
 			Namespace: own, Name: "quarantined_pods", Help: "Pending pods in quarantine: they are decided about apart, because a decision about them was abandoned.",
 		}),
+		DisruptionPaused: f.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: own, Name: "disruption_paused", Help: "1 for a NodePool whose disruption is paused, else 0.",
+		}, []string{"nodepool"}),
 		Bugs: f.NewCounter(prometheus.CounterOpts{
 			Namespace: own, Name: "bugs_total", Help: "Cycles abandoned because of a bug.",
 		}),

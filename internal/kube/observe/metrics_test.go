@@ -30,6 +30,7 @@ func published() []string {
 		"dovetail_bugs_total",
 		"dovetail_decisions_given_up_total loop,cause",
 		"dovetail_decisions_slow_total loop",
+		"dovetail_disruption_paused nodepool",
 		"dovetail_journal_decisions_total loop,outcome",
 		"dovetail_plan_bound_hourly_dollars",
 		"dovetail_plan_price_hourly_dollars",

@@ -27,6 +27,8 @@ func everyEvent() map[string]Event {
 		"NoCompatibleInstanceTypes Warning 1m0s":              NoCompatibleInstanceTypes("none"),
 		"DisruptionBlocked Normal 2m0s":                       DisruptionBlocked("held"),
 		"DisruptionBlocked Normal 1m0s":                       PoolDisruptionBlocked("held"),
+		"DisruptionPaused Normal 30m0s":                       DisruptionPaused("incident"),
+		"DisruptionResumed Normal 2m0s":                       DisruptionResumed(),
 		"NodeClassAssumed Normal 2m0s":                        NodeClassAssumed("EC2NodeClass/default"),
 		"OlderAnnotation Normal 15m0s":                        OlderAnnotation("karpenter.sh/do-not-evict"),
 		"AnnotationIgnored Warning 15m0s":                     AnnotationIgnored("it is no number"),

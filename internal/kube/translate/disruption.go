@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/drift"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // Annotations of ours.
@@ -35,6 +36,8 @@ const (
 	InterruptionAnnotationKey = "dovetail.sh/interruption"
 	// ReplacesAnnotationKey is on a NodeClaim that was launched for a command: the command's id.
 	ReplacesAnnotationKey = "dovetail.sh/replaces"
+	// PauseAnnotationKey on a NodePool pauses disruption of its nodes. The value says why; "false": it does not.
+	PauseAnnotationKey = "dovetail.sh/pause-disruption"
 	// TimeZoneAnnotationKey on a NodePool is the time zone of its budgets' schedules, by its
 	// IANA name ("Europe/Berlin"). Without it they are in UTC.
 	TimeZoneAnnotationKey = "dovetail.sh/budget-time-zone"
@@ -100,6 +103,26 @@ func disruption(nc *karpenterv1.NodeClaim) cluster.Disruption {
 		}
 	}
 	return d
+}
+
+// pauseReasonMost bounds what is kept of why disruption is paused, in bytes.
+const pauseReasonMost = 256
+
+// Paused returns why disruption of a pool is paused by its annotation; empty: it is not.
+func Paused(np *karpenterv1.NodePool) string {
+	why, is := np.Annotations[PauseAnnotationKey]
+	if !is || why == "false" {
+		return ""
+	}
+	return PausedBy("annotation "+PauseAnnotationKey, why)
+}
+
+// PausedBy says what pauses disruption, and why, if a person has said so.
+func PausedBy(what, why string) string {
+	if why = strings.Join(strings.Fields(why), " "); why != "" && why != karpenterv1.LabelValueTrue {
+		what += ": " + verdict.Cut(why, pauseReasonMost)
+	}
+	return what
 }
 
 // policy returns a pool's consolidation policy, by its present name.

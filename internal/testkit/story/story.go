@@ -180,7 +180,7 @@ func (p *parser) addType(name string, a *args) error {
 func (p *parser) addPool(name string, a *args) error {
 	pool := cluster.Pool{
 		Name: name, Weight: int32(a.number("weight", 0)), Unready: strings.ReplaceAll(a.text("unready", ""), "_", " "),
-		Taints: a.taints(), Limits: a.under("limit."), ConsolidateAfter: a.duration("after", 0), Policy: a.text("policy", ""), Static: a.is("static"), Replicas: int(a.number("replicas", 0)),
+		Taints: a.taints(), Limits: a.under("limit."), ConsolidateAfter: a.duration("after", 0), Policy: a.text("policy", ""), Paused: strings.ReplaceAll(a.text("paused", ""), "_", " "), Static: a.is("static"), Replicas: int(a.number("replicas", 0)),
 	}
 	if a.text("types", "") != "" {
 		for _, t := range a.words("types", "") {

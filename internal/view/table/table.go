@@ -205,7 +205,7 @@ func (p *printer) pools(v *view.Pools) {
 	var rows [][]string
 	for i := range v.Pools {
 		q := &v.Pools[i]
-		row := []string{q.Name, fmt.Sprint(q.Nodes.Total), Money(q.Price.Hourly), Share(q.Price.SpotShare()), LimitText(q.Limits), BudgetText(q.Budgets, v.At), fmt.Sprint(q.Drifted), readyText(q.Unready)}
+		row := []string{q.Name, fmt.Sprint(q.Nodes.Total), Money(q.Price.Hourly), Share(q.Price.SpotShare()), LimitText(q.Limits), goesText(q, v.At), fmt.Sprint(q.Drifted), readyText(q.Unready)}
 		if p.opts.Wide {
 			row = append(row, fmt.Sprint(q.Weight), q.Policy, AfterText(q.ConsolidateAfter), Percent(q.Usage.CPUUsed, q.Usage.CPU), Percent(q.Usage.MemoryUsed, q.Usage.Memory))
 		}
@@ -216,6 +216,14 @@ func (p *printer) pools(v *view.Pools) {
 		header = append(header, "WEIGHT", "POLICY", "AFTER", "CPU", "MEMORY")
 	}
 	p.table(header, rows)
+}
+
+// goesText says how many nodes of a pool may be disrupted.
+func goesText(q *view.Pool, at time.Time) string {
+	if q.Paused != "" {
+		return "paused: " + q.Paused
+	}
+	return BudgetText(q.Budgets, at)
 }
 
 func (p *printer) blockers(v *view.Blockers) {
