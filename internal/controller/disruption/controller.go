@@ -47,6 +47,8 @@ type Loop struct {
 	annotationsAt time.Time
 	// memory is the core's: it is handed in with one decision as the one before returned it.
 	memory disrupt.Memory
+	// decision is the ID of the decision that is carried out.
+	decision string
 }
 
 // Reboots has nodes rebooted in place.
