@@ -32,8 +32,7 @@ type redone struct {
 
 func newReplay() *cobra.Command {
 	var from journalFlags
-	var output string
-	var id int64
+	var output, id string
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "replay [FILE]",
@@ -50,10 +49,11 @@ FILE is a journal file, a directory of them, or a single record. Without it the
 replica that leads is asked, as by dovetail explain.
 
 The exit status is 0 when the plan is the same (or nothing was decided again), 3 when it
-is another.`,
+is another, and 4 when there is no decision with the ID.`,
 		Example: `  dovetail replay
   dovetail replay 17.dovetail-journal
   dovetail replay /var/lib/dovetail --id 17
+  dovetail replay --id 17.6fb9m0
   dovetail replay /var/lib/dovetail --all`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,8 +69,8 @@ is another.`,
 			}
 			var chosen []journal.Entry
 			switch {
-			case id > 0:
-				e, err := file.Find(id)
+			case id != "":
+				e, err := find(cmd, file, id)
 				if err != nil {
 					return err
 				}
@@ -82,11 +82,24 @@ is another.`,
 		},
 	}
 	from.addController(cmd)
-	cmd.Flags().Int64Var(&id, "id", 0, "make this one again")
+	cmd.Flags().StringVar(&id, "id", "", "make this one again: its ID, or its number alone, which is the newest of that number")
 	cmd.Flags().BoolVar(&all, "all", false, "make all of them again")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	cmd.MarkFlagsMutuallyExclusive("id", "all")
 	return cmd
+}
+
+// find returns the decision that a person names.
+func find(cmd *cobra.Command, file *journal.File, text string) (*journal.Entry, error) {
+	id, err := journal.ParseID(text)
+	if err != nil {
+		return nil, wrongUse(cmd, fmt.Errorf("--id: %w", err))
+	}
+	e, err := file.Find(id)
+	if err != nil {
+		return nil, &statusError{err, statusNoSubject}
+	}
+	return e, nil
 }
 
 // replay lists the decisions, or decides those that were chosen again.
@@ -135,7 +148,7 @@ func list(w io.Writer, entries []journal.Entry) error {
 	fmt.Fprint(t, "ID\tAT\tLOOP\tPODS\tPLACED\tLAUNCHED\tREFUSED\tNODES\tNEW\tGO\t$/H\tAFTER\tTOOK\tAGAIN\t\n")
 	for i := range entries {
 		e := &entries[i]
-		fmt.Fprintf(t, "%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.2f\t%.2f\t%s\t%d\t%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Loop, e.Pending,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.2f\t%.2f\t%s\t%d\t%s\n", e.ID, e.At.Local().Format(time.DateTime), e.Loop, e.Pending,
 			e.Placed, e.Launched, e.Refused, e.Nodes, e.Launches, e.Removals, e.PriceBefore, e.PriceAfter, e.Took.Round(time.Millisecond/10), e.Again, wrong(&e.Head))
 	}
 	return t.Flush()
@@ -175,10 +188,10 @@ func redo(e *journal.Entry) (redone, error) {
 func (r *redone) print(w io.Writer) {
 	took := r.RedoneIn.Round(time.Millisecond / 10)
 	if r.Same {
-		fmt.Fprintf(w, "\n%d decided again in %s: same plan\n", r.ID, took)
+		fmt.Fprintf(w, "\n%s decided again in %s: same plan\n", r.ID, took)
 		return
 	}
-	fmt.Fprintf(w, "\n%d decided again in %s: another plan (- then, by version %s; + now, by version %s)\n", r.ID, took, orUnknown(r.Written), version)
+	fmt.Fprintf(w, "\n%s decided again in %s: another plan (- then, by version %s; + now, by version %s)\n", r.ID, took, orUnknown(r.Written), version)
 	for i, line := range r.Differences {
 		if i == differencesShown {
 			fmt.Fprintf(w, "  and %d more lines\n", len(r.Differences)-i)

@@ -48,7 +48,7 @@ type endpoint struct {
 func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, views *live.Views, leads *leadership) (*server, error) {
 	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
-	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	probes.HandleFunc("/readyz", srv.answerReady)
 	if s.JournalMemoryBytes > 0 {

@@ -1,17 +1,22 @@
 package operator
 
 import (
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
@@ -53,6 +58,60 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 				t.Errorf("%s on %s: status %d", path, e.address(), answer.StatusCode)
 			}
 		}
+	}
+}
+
+// TestMetricsHaveTheSameNamesInBothFormats reads the metrics as text and as OpenMetrics, which alone shows the
+// decision that took so long.
+func TestMetricsHaveTheSameNamesInBothFormats(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m := observe.NewMetrics(registry)
+	m.ObservePlan(time.Second, "17.6f3k9a")
+	m.ObservePlan(time.Minute, "")
+	m.JournalDecisions.WithLabelValues("provisioning", "written").Inc()
+	srv, err := serve(&Settings{}, registry, nil, nil, &leadership{alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(srv.close)
+	_, port, err := net.SplitHostPort(srv.metrics.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(accept string) (names []string, exemplars string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+port+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", accept)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close() //nolint:errcheck // it was read only
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("status %d, %v", answer.StatusCode, err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if name := regexp.MustCompile(`^\w+`).FindString(line); name != "" {
+				names = append(names, name)
+			}
+			if _, exemplar, has := strings.Cut(line, " # "); has {
+				exemplars += exemplar
+			}
+		}
+		slices.Sort(names)
+		return names, exemplars
+	}
+	text, none := read("text/plain")
+	open, exemplars := read("application/openmetrics-text;version=1.0.0")
+	if diff := cmp.Diff(text, open); diff != "" || len(text) == 0 {
+		t.Errorf("names (-text +OpenMetrics):\n%s", diff)
+	}
+	if none != "" || !strings.HasPrefix(exemplars, `{decision="17.6f3k9a"} 1.0`) || strings.Count(exemplars, "decision") != 1 {
+		t.Errorf("exemplars as text %q, as OpenMetrics %q", none, exemplars)
 	}
 }
 

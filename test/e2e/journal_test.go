@@ -2,15 +2,19 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cli/demo"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
@@ -72,6 +76,7 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 		t.Errorf("explain says\n%s\nwant %s", reported, want)
 	}
 	expect(t, 0, "replay", "--address", address, "--all")
+	wantNamed(t, c, p, address)
 	expect(t, 4, "explain", "pod/nobody", "--address", address)
 	deploy(t, c, 0)
 	testkit.Eventually(t, patience, func() error {
@@ -101,6 +106,38 @@ func TestADecisionCanBeForeseenAskedAboutAndRepeated(t *testing.T) {
 	if out := expect(t, 0, "explain", "nodeclaim/"+claim, "--journal", dir); !strings.Contains(out, "launched for ") || !strings.Contains(out, "(Empty)") {
 		t.Errorf("explain %s says\n%s", claim, out)
 	}
+}
+
+// wantNamed holds that what a decision does names it: NodeClaims, events and log lines have an ID that replay finds.
+func wantNamed(t *testing.T, c client.Client, p *process, address string) {
+	t.Helper()
+	var claims karpenterv1.NodeClaimList
+	if err := c.List(t.Context(), &claims); err != nil || len(claims.Items) == 0 {
+		t.Fatalf("%d claims, %v", len(claims.Items), err)
+	}
+	for i := range claims.Items {
+		id := claims.Items[i].Annotations["dovetail.sh/decision"]
+		if out := expect(t, 0, "replay", "--address", address, "--id", id); !strings.Contains(out, id) || !strings.Contains(out, "same plan") {
+			t.Errorf("replay of decision %q of claim %s says\n%s", id, claims.Items[i].Name, out)
+		}
+		if !regexp.MustCompile(`created nodeclaim.*` + regexp.QuoteMeta(`"decision":"`+id+`"`)).MatchString(p.String()) {
+			t.Errorf("no line of the log says that decision %s created claim %s", id, claims.Items[i].Name)
+		}
+	}
+	testkit.Eventually(t, patience, func() error { // events are written later
+		var events corev1.EventList
+		if err := c.List(t.Context(), &events); err != nil {
+			return err
+		}
+		for i := range events.Items {
+			e := &events.Items[i]
+			if id := e.Annotations["dovetail.sh/decision"]; e.Reason == "FailedScheduling" && strings.HasSuffix(e.Message, " (decision "+id+")") && id != "" {
+				expect(t, 0, "replay", "--address", address, "--id", id)
+				return nil
+			}
+		}
+		return errors.New("no event says why the pod cannot be placed, and by which decision")
+	})
 }
 
 // TestAStandbySendsWhoAsksToTheLeader runs two replicas and asks both.

@@ -74,7 +74,7 @@ func (l *Loop) begin(ctx context.Context, p *plan.Disruption) error {
 	}
 	for i := range p.Commands {
 		g.Go(func() error {
-			launched, err := l.Disrupter.Begin(ctx, &p.Commands[i])
+			launched, err := l.Disrupter.Begin(ctx, &p.Commands[i], l.decision)
 			l.reportBegun(&p.Commands[i], launched, err)
 			errs[i] = harmless(err)
 			return nil

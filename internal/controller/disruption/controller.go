@@ -49,6 +49,8 @@ type Loop struct {
 	paused map[string]string
 	// memory is the core's: it is handed in with one decision as the one before returned it.
 	memory disrupt.Memory
+	// decision is the ID of the decision that is carried out.
+	decision string
 }
 
 // Reboots has nodes rebooted in place.

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
@@ -75,13 +76,15 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	p := &asked.Disruption
 	asked.Took = l.Now().Sub(start)
+	id := l.Journal.Identify(asked)
+	l.decision = id.String()
 	l.observeDecision(asked)
 	if err = l.carryOut(ctx, snap, p); err != nil {
 		asked.Error = err.Error()
 		next.WriteFailed()
 	}
 	l.memory = next
-	l.Journal.Add(asked)
+	l.Journal.Add(asked, id)
 	l.Views.Disrupted(whole, p, &next, err)
 	l.reportPaused(snap)
 	l.reportPools(snap)
@@ -120,10 +123,10 @@ func (l *Loop) observeDecision(d *record.Decision) {
 	l.Metrics.GaveUp(string(record.Disruption), d.Disruption.GivenUp)
 	if d.Took > slow {
 		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Disruption)).Inc()
-		l.Log.Warn("a decision about disruption took long", "nodes", len(d.Snapshot.Nodes), "took", d.Took)
+		l.log().Warn("a decision about disruption took long", "nodes", len(d.Snapshot.Nodes), "took", d.Took)
 	}
 	if len(d.Disruption.GivenUp) > 0 {
-		l.Log.Error("gave up searches for nodes to disrupt", "causes", d.Disruption.GivenUp, "nodes", len(d.Snapshot.Nodes))
+		l.log().Error("gave up searches for nodes to disrupt", "causes", d.Disruption.GivenUp, "nodes", len(d.Snapshot.Nodes))
 	}
 }
 
@@ -134,7 +137,7 @@ func (l *Loop) decide(d *record.Decision) (next disrupt.Memory, err error) {
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
 			d.Bug = fmt.Sprint(r)
-			l.Journal.Add(d)
+			l.Journal.Add(d, journal.ID{})
 			err = fmt.Errorf("deciding about disruption: bug: %v", r)
 		}
 	}()

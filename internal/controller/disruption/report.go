@@ -2,9 +2,12 @@ package disruption
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
@@ -38,7 +41,7 @@ func kindOf(reason string, nodes int) string {
 // reportBegun counts and logs a step that was begun, as far as it was.
 func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error) {
 	if err != nil {
-		l.Log.Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
+		l.log().Info("could not begin a step, it will be taken back", "step", s.ID, "reason", s.Reason, "error", err)
 	}
 	decision := decisionOf(s)
 	if err == nil {
@@ -56,7 +59,7 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	}
 	for _, done := range launched {
 		l.Metrics.NodeClaimsCreated.WithLabelValues(label(s.Reason), done.Launch.Pool, strconv.FormatBool(done.Launch.MinValuesRelaxed)).Inc()
-		l.Events.Event(done.Claim, observe.DisruptionLaunching(s.Reason))
+		l.event(done.Claim, observe.DisruptionLaunching(s.Reason))
 	}
 	nodes, claims := []string{}, []string{} // an empty list is logged as one
 	for _, r := range s.Remove {
@@ -69,7 +72,7 @@ func (l *Loop) reportBegun(s *plan.Command, launched []apply.Launched, err error
 	for _, done := range launched {
 		claims = append(claims, done.Claim.Name)
 	}
-	observe.Logged(l.Log, observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
+	observe.Logged(l.log(), observe.LogDisrupting, "command-id", s.ID, "reason", label(s.Reason), "decision", decision,
 		"disrupted-node-count", len(nodes), "replacement-node-count", len(claims), "pod-count", s.Evictions,
 		"disrupted-nodes", logged(s.Remove), "replacement-nodes", claims, "nodes", nodes, "saving_hourly", s.SavingHourly)
 }
@@ -121,7 +124,7 @@ func (l *Loop) reportUndo(u *plan.Undo) {
 		}
 		l.onNode(r.Node, r.Claim, observe.DisruptionBlocked(u.Why.String()))
 	}
-	l.Log.Info("took back a step", "step", u.Command, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
+	l.log().Info("took back a step", "step", u.Command, "reason", u.Reason, "nodes", nodes, "dropped", len(u.Drop), "why", u.Why.String())
 }
 
 // reportReboot counts and says that a node is rebooted.
@@ -132,7 +135,7 @@ func (l *Loop) reportReboot(snap *cluster.Snapshot, r *plan.Reboot) {
 	if nc, ok := l.Mirror.ClaimObject(r.Claim); ok {
 		l.countDisrupted(snap, plan.Removal{Node: r.Node, Claim: r.Claim, Pool: r.Pool, Reason: disrupt.Unhealthy, Condition: r.Condition, Bound: r.Bound}, nc)
 	}
-	l.Log.Info("rebooting node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "condition", r.Condition, "reason", r.Cause)
+	l.log().Info("rebooting node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "condition", r.Condition, "reason", r.Cause)
 }
 
 // reportRemoval counts and says that a node goes.
@@ -142,7 +145,7 @@ func (l *Loop) reportRemoval(snap *cluster.Snapshot, r plan.Removal, nc *karpent
 		event = observe.TerminatingOnInterruption(kind)
 	}
 	pods, idle := l.countDisrupted(snap, r, nc)
-	l.Log.Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
+	l.log().Info("removed node", "node", r.Node, "claim", r.Claim, "pool", r.Pool, "pods", pods, "quiet_for", idle, "reason", r.Reason)
 	l.onNode(r.Node, r.Claim, event)
 }
 
@@ -249,7 +252,7 @@ func (l *Loop) reportWaiting(snap *cluster.Snapshot) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if nc, ok := l.Mirror.ClaimObject(n.Claim); ok && steps[n.Replaces] && !n.Initialized {
-			l.Events.Event(nc, observe.DisruptionWaitingReadiness())
+			l.event(nc, observe.DisruptionWaitingReadiness())
 		}
 	}
 }
@@ -326,25 +329,34 @@ func (l *Loop) reportAnnotations(snap *cluster.Snapshot) {
 	for _, key := range []string{karpenterv1.DoNotDisruptAnnotationKey, karpenterv1.DoNotEvictAnnotationKey} {
 		for _, pod := range l.Mirror.PodsWith(key, nodes) {
 			if e, is := observe.DoNotDisrupt(pod, snap.At); is {
-				l.Events.Event(pod, e)
+				l.event(pod, e)
 			}
 		}
 	}
 }
 
+// event writes an event that is about the decision.
+func (l *Loop) event(obj runtime.Object, e observe.Event) {
+	e.Decision = l.decision
+	l.Events.Event(obj, e)
+}
+
+// log writes lines that are about the decision.
+func (l *Loop) log() *slog.Logger { return observe.OfDecision(l.Log, l.decision) }
+
 // onNode writes an event on a Node and on its claim.
 func (l *Loop) onNode(node, claim string, e observe.Event) {
 	if n, ok := l.Mirror.NodeObject(node); ok {
-		l.Events.Event(n, e)
+		l.event(n, e)
 	}
 	if nc, ok := l.Mirror.ClaimObject(claim); ok {
-		l.Events.Event(nc, e)
+		l.event(nc, e)
 	}
 }
 
 func (l *Loop) onPool(pool string, e observe.Event) {
 	if np, ok := l.Mirror.PoolObject(pool); ok {
-		l.Events.Event(np, e)
+		l.event(np, e)
 	}
 }
 

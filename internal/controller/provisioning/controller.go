@@ -176,18 +176,18 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 		return others, err
 	}
 	l.Quarantine.Learn(snap, &p)
+	d := &record.Decision{Snapshot: snap, Plan: p, Took: took}
+	id := l.identify(d)
 	l.reportGivenUp(snap, &p, took)
 	l.Mirror.AssignAll(p.Assignments)
 	l.Mirror.Unassign(refusedWithGangs(&p))
-	launched, err := l.Launcher.Launch(ctx, &p)
+	launched, err := l.Launcher.Launch(ctx, &p, l.decision)
 	l.trace(snap, &p, launched, began, decided)
 	if errors.Is(err, apply.ErrOvertaken) {
 		l.batch.trigger("overtaken")
 		return others, nil
 	}
-	if len(snap.Pending)+len(snap.Excluded)+len(p.Launches) > 0 { // else it only says that buffers have their room
-		l.keep(&record.Decision{Snapshot: snap, Plan: p, Took: took}, launched, err)
-	}
+	l.keep(d, id, launched, err)
 	if l.Buffers != nil {
 		l.Buffers.Planned(ctx, p.Buffers)
 	}

@@ -29,12 +29,14 @@ func (l *Loop) decideEarly(ctx context.Context) {
 	if err != nil || len(p.Launches) == 0 {
 		return
 	}
-	launched, err := l.Launcher.Launch(ctx, &p)
+	d := &record.Decision{Snapshot: snap, Early: early, Plan: p, Took: took}
+	id := l.identify(d)
+	launched, err := l.Launcher.Launch(ctx, &p, l.decision)
 	l.trace(snap, &p, launched, began, decided)
 	if errors.Is(err, apply.ErrOvertaken) {
 		return // the next plan is made anew
 	}
-	l.keep(&record.Decision{Snapshot: snap, Early: early, Plan: p, Took: took}, launched, err)
+	l.keep(d, id, launched, err)
 	l.observeWaits(snap, &p)
 	l.reportLaunches(launched)
 	if err != nil && ctx.Err() == nil {

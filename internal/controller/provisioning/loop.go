@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -54,6 +56,7 @@ type Loop struct {
 	opened   time.Time // when the window of this decision was opened
 	synced   bool
 	reported string // the refusals of the last decision, so that each is logged once
+	decision string // the ID of the decision that is carried out
 }
 
 // Buffers is given what was planned for capacity buffers.
@@ -90,7 +93,7 @@ func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, t
 		took = l.Now().Sub(start)
 		if r := recover(); r != nil {
 			l.Metrics.Bugs.Inc()
-			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Early: early, Took: took, Bug: fmt.Sprint(r)})
+			l.Journal.Add(&record.Decision{Loop: record.Provisioning, Snapshot: snap, Pack: l.Pack, Early: early, Took: took, Bug: fmt.Sprint(r)}, journal.ID{})
 			err = fmt.Errorf("deciding about %d pods: bug: %v", len(snap.Pending), r)
 		}
 	}()
@@ -100,20 +103,42 @@ func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, t
 	return pack.Decide(snap, l.Pack), took, nil
 }
 
+// identify gives a decision its ID before it is carried out. One that only says that buffers have their room has
+// none, and is not kept.
+func (l *Loop) identify(d *record.Decision) (id journal.ID) {
+	d.Loop, d.Pack = record.Provisioning, l.Pack
+	if len(d.Snapshot.Pending)+len(d.Snapshot.Excluded)+len(d.Plan.Launches) > 0 {
+		id = l.Journal.Identify(d)
+	}
+	l.decision = id.String()
+	return id
+}
+
+// event writes an event that is about the decision.
+func (l *Loop) event(obj runtime.Object, e observe.Event) {
+	e.Decision = l.decision
+	l.Events.Event(obj, e)
+}
+
+// log writes lines that are about the decision.
+func (l *Loop) log() *slog.Logger { return observe.OfDecision(l.Log, l.decision) }
+
 // keep hands the decision to the journal, with what became of it.
-func (l *Loop) keep(d *record.Decision, launched []apply.Launched, err error) {
+func (l *Loop) keep(d *record.Decision, id journal.ID, launched []apply.Launched, err error) {
+	if id.IsZero() {
+		return
+	}
 	claims := make(map[*plan.Launch]string, len(launched))
 	for _, done := range launched {
 		claims[done.Launch] = done.Claim.Name
 	}
-	d.Loop, d.Pack = record.Provisioning, l.Pack
 	for i := range d.Plan.Launches {
 		d.Claims = append(d.Claims, claims[&d.Plan.Launches[i]])
 	}
 	if err != nil {
 		d.Error = err.Error()
 	}
-	l.Journal.Add(d)
+	l.Journal.Add(d, id)
 }
 
 // trace follows what was launched.

@@ -18,7 +18,7 @@ import (
 func (l *Loop) reportGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Duration) {
 	if took > slow {
 		l.Metrics.DecisionsSlow.WithLabelValues(string(record.Provisioning)).Inc()
-		l.Log.Warn("a decision took long", "pods", len(snap.Pending), "took", took, "effort", p.Effort)
+		l.log().Warn("a decision took long", "pods", len(snap.Pending), "took", took, "effort", p.Effort)
 	}
 	l.Metrics.GaveUp(string(record.Provisioning), p.GivenUp)
 	if len(p.GivenUp) == 0 {
@@ -30,12 +30,12 @@ func (l *Loop) reportGivenUp(snap *cluster.Snapshot, p *plan.Plan, took time.Dur
 			left[r.Pod.Namespace]++
 		}
 	}
-	l.Log.Error("abandoned a decision and repeated it without some pods", "causes", slices.Compact(slices.Clone(p.GivenUp)),
+	l.log().Error("abandoned a decision and repeated it without some pods", "causes", slices.Compact(slices.Clone(p.GivenUp)),
 		"times", len(p.GivenUp), "pods", len(snap.Pending), "left_out_by_namespace", left, "took", took)
 }
 
 func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, took time.Duration) {
-	l.Metrics.PlanSeconds.Observe(took.Seconds())
+	l.Metrics.ObservePlan(took, l.decision)
 	l.Metrics.SchedulerSchedulingDurationSeconds.WithLabelValues(controllerName).Observe(took.Seconds())
 	l.Metrics.SchedulerUnschedulablePodsCount.WithLabelValues(controllerName).Set(float64(len(p.Refusals)))
 	l.reportZones(snap)
@@ -50,8 +50,8 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 		l.Metrics.PlanBoundHourlyDollars.Set(p.BoundHourly)
 	}
 	if len(launched) > 0 {
-		observe.Logged(l.Log, observe.LogFoundPods, "Pods", podNames(snap.Pending), "duration", took)
-		observe.Logged(l.Log, observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
+		observe.Logged(l.log(), observe.LogFoundPods, "Pods", podNames(snap.Pending), "duration", took)
+		observe.Logged(l.log(), observe.LogComputed, "nodeclaims", len(launched), "pods", len(snap.Pending), "placed", len(p.Assignments),
 			"refused", len(p.Refusals), "price_hourly", p.PriceHourly(), "bound_hourly", p.BoundHourly, "took", took)
 	}
 	l.reportLaunches(launched)
@@ -65,7 +65,7 @@ func (l *Loop) report(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Lau
 	l.reportRefusals(p)
 	for _, idle := range p.Idle {
 		if np, ok := l.Mirror.PoolObject(idle.Subject); ok {
-			l.Events.Event(np, observe.NoCompatibleInstanceTypes(idle.Detail))
+			l.event(np, observe.NoCompatibleInstanceTypes(idle.Detail))
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (l *Loop) reportLaunches(launched []apply.Launched) {
 func (l *Loop) reportLaunch(done apply.Launched) {
 	launch := done.Launch
 	l.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool, strconv.FormatBool(launch.MinValuesRelaxed)).Inc()
-	observe.Logged(l.Log, observe.LogCreated, observe.Created(done.Claim.Name, launch)...)
+	observe.Logged(l.log(), observe.LogCreated, observe.Created(done.Claim.Name, launch)...)
 	for _, pod := range launch.Pods {
 		l.nominate(pod, done.Claim.Name, "")
 	}
@@ -104,7 +104,7 @@ func podNames(pods []cluster.Pod) string {
 
 func (l *Loop) nominate(ref cluster.PodRef, claim, node string) {
 	if pod, ok := l.Mirror.PodObject(ref); ok && pod.Spec.NodeName == "" {
-		l.Events.Event(pod, observe.Nominated(claim, node))
+		l.event(pod, observe.Nominated(claim, node))
 	}
 }
 
@@ -122,14 +122,14 @@ func (l *Loop) reportRefusals(p *plan.Plan) {
 			l.Metrics.Refusals.WithLabelValues(string(r.Why.Reason)).Inc()
 		}
 		if pod, ok := l.Mirror.PodObject(r.Pod); ok && pod.Spec.NodeName == "" {
-			l.Events.Event(pod, observe.FailedScheduling(why))
+			l.event(pod, observe.FailedScheduling(why))
 		}
 	}
 	l.Metrics.SchedulerIgnoredPodsCount.Set(float64(ignored))
 	if reported := fmt.Sprint(order); reported != l.reported {
 		l.reported = reported
 		for _, why := range order {
-			l.Log.Info("refused pods", "pods", counts[why], "reason", why)
+			l.log().Info("refused pods", "pods", counts[why], "reason", why)
 		}
 	}
 }

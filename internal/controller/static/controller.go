@@ -100,16 +100,15 @@ func (c *Controllers) provision(ctx context.Context, np *karpenterv1.NodePool) (
 	}
 	c.Metrics.StaticMissingNodes.WithLabelValues(np.Name).Set(float64(next.Missing))
 	c.reportBlocked(&next)
-	launched, err := c.Launcher.Launch(ctx, &plan.Plan{At: next.At, Launches: next.Launches})
+	said := c.identify(snap, &next, len(next.Launches) > 0 || !next.Blocked.IsYes())
+	launched, err := c.Launcher.Launch(ctx, &plan.Plan{At: next.At, Launches: next.Launches}, said.id.String())
 	if errors.Is(err, apply.ErrOvertaken) {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
-	if len(next.Launches) > 0 || !next.Blocked.IsYes() {
-		c.keep(snap, &next, launched, err)
-	}
+	c.keep(said, launched, err)
 	for _, l := range launched {
 		c.Metrics.NodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, np.Name, "false").Inc()
-		observe.Logged(c.Log, observe.LogCreated, observe.Created(l.Claim.Name, l.Launch)...)
+		observe.Logged(observe.OfDecision(c.Log, said.id.String()), observe.LogCreated, observe.Created(l.Claim.Name, l.Launch)...)
 	}
 	switch {
 	case err != nil:
@@ -146,31 +145,47 @@ func (c *Controllers) deprovision(ctx context.Context, np *karpenterv1.NodePool)
 	if !ok || c.isBehind(snap) {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
+	said := c.identify(snap, &next, len(next.Removals) > 0)
 	var errs []error
 	for _, r := range next.Removals {
-		errs = append(errs, c.remove(ctx, r))
+		errs = append(errs, c.remove(ctx, r, said.id.String()))
 	}
 	err := errors.Join(errs...)
-	if len(next.Removals) > 0 {
-		c.keep(snap, &next, nil, err)
-	}
+	c.keep(said, nil, err)
 	return reconcile.Result{RequeueAfter: checkEvery}, err
 }
 
-// keep hands a decision about a pool to the journal, with what became of it.
-func (c *Controllers) keep(snap *cluster.Snapshot, next *plan.Scaling, launched []apply.Launched, err error) {
+// identified is a decision about a pool with its ID; nil: it is not kept.
+type identified struct {
+	*record.Decision
+	id journal.ID
+}
+
+// identify gives a decision about a pool its ID before it is carried out, if it is to be kept.
+func (c *Controllers) identify(snap *cluster.Snapshot, next *plan.Scaling, isKept bool) identified {
+	if !isKept || c.Journal == nil {
+		return identified{}
+	}
 	d := &record.Decision{Loop: record.Static, Snapshot: core.Part(snap, next.Pool), Scaling: *next}
+	return identified{d, c.Journal.Identify(d)}
+}
+
+// keep hands a decision to the journal, with what became of it.
+func (c *Controllers) keep(d identified, launched []apply.Launched, err error) {
+	if d.Decision == nil {
+		return
+	}
 	claims := make(map[*plan.Launch]string, len(launched))
 	for _, l := range launched {
 		claims[l.Launch] = l.Claim.Name
 	}
-	for i := range next.Launches {
-		d.Claims = append(d.Claims, claims[&next.Launches[i]])
+	for i := range d.Scaling.Launches {
+		d.Claims = append(d.Claims, claims[&d.Scaling.Launches[i]])
 	}
 	if err != nil {
 		d.Error = err.Error()
 	}
-	c.Journal.Add(d)
+	c.Journal.Add(d.Decision, d.id)
 }
 
 // next decides about a pool. It returns false if the mirror does not show yet what has changed.
@@ -200,7 +215,7 @@ func (c *Controllers) isBehind(snap *cluster.Snapshot) bool {
 
 // remove deletes the claim of a node that is too many. Its drain and the end of its instance
 // follow from that.
-func (c *Controllers) remove(ctx context.Context, r plan.Removal) error {
+func (c *Controllers) remove(ctx context.Context, r plan.Removal, decision string) error {
 	claim := &karpenterv1.NodeClaim{}
 	if err := c.Client.Get(ctx, client.ObjectKey{Name: r.Claim}, claim, client.UnsafeDisableDeepCopy); err != nil {
 		return client.IgnoreNotFound(err)
@@ -212,6 +227,6 @@ func (c *Controllers) remove(ctx context.Context, r plan.Removal) error {
 		return err
 	}
 	c.removed[r.Claim] = true
-	observe.Logged(c.Log, observe.LogDeleting, observe.Named("NodeClaim", r.Claim), "claim", r.Claim, "node", r.Node, "pool", r.Pool, "reason", "more nodes than spec.replicas")
+	observe.Logged(observe.OfDecision(c.Log, decision), observe.LogDeleting, observe.Named("NodeClaim", r.Claim), "claim", r.Claim, "node", r.Node, "pool", r.Pool, "reason", "more nodes than spec.replicas")
 	return nil
 }

@@ -97,7 +97,7 @@ func read(t *testing.T, kept *journal.Journal) *journal.File {
 	cancel()
 	kept.Run(ended)
 	var b strings.Builder
-	if err := kept.WriteFile(&b, 0); err != nil {
+	if err := kept.WriteFile(&b, journal.ID{}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := journal.ReadFrom(strings.NewReader(b.String()), "journal")

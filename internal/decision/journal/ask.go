@@ -142,6 +142,8 @@ func says(list []*statement) []Say {
 	for _, e := range list {
 		out = append(out, Say{First: e.first, Last: e.last, Times: e.times, Decision: e.decision, Loop: e.loop, What: e.what, Details: e.lines(), Ends: e.end()})
 	}
-	slices.SortStableFunc(out, func(p, q Say) int { return cmp.Or(q.Last.Compare(p.Last), cmp.Compare(q.Decision, p.Decision)) })
+	slices.SortStableFunc(out, func(p, q Say) int {
+		return cmp.Or(q.Last.Compare(p.Last), cmp.Compare(q.Decision.Number, p.Decision.Number))
+	})
 	return out
 }

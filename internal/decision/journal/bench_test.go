@@ -71,13 +71,13 @@ func BenchmarkKeep(b *testing.B) {
 	})
 	bench("add", func(b *testing.B, j *Journal) {
 		for b.Loop() {
-			j.Add(d)
+			j.Add(d, j.Identify(d))
 			<-j.queue
 			j.snapshots.Add(-1)
 		}
 	})
 	bench("unpack", func(b *testing.B, j *Journal) {
-		file := fileOf(b, j, 1)
+		file := fileOf(b, j, ID{Number: 1})
 		for b.Loop() {
 			unpackAll(b, file)
 		}
@@ -86,7 +86,7 @@ func BenchmarkKeep(b *testing.B) {
 
 // takeNow takes a decision in as Run does.
 func (j *Journal) takeNow(d *record.Decision) {
-	j.Add(d)
+	j.Add(d, j.Identify(d))
 	j.take(<-j.queue)
 }
 

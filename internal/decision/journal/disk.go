@@ -30,7 +30,7 @@ type disk struct {
 }
 
 // openDisk returns the journal in a directory, which is made if it is not there, and the
-// id of its last decision. What is there is never written to again.
+// number of its last decision. What is there is never written to again.
 func openDisk(dir string, size int64, now func() time.Time) (*disk, int64, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, 0, fmt.Errorf("make the journal's directory: %w", err)
@@ -56,8 +56,8 @@ func openDisk(dir string, size int64, now func() time.Time) (*disk, int64, error
 		if err != nil {
 			return nil, 0, err
 		}
-		if n := len(f.Decisions); n > 0 {
-			last = f.Decisions[n-1].ID
+		for i := range f.Decisions {
+			last = max(last, f.Decisions[i].ID.Number)
 		}
 	}
 	return d, last, nil

@@ -39,8 +39,8 @@ type Say struct {
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Times int64     `json:"times"`
-	// Decision is the id of the last decision that said it; 0: it is no longer there.
-	Decision int64       `json:"decision,omitempty"`
+	// Decision is the last decision that said it and was kept; none: it was not.
+	Decision ID          `json:"decision,omitzero"`
 	Loop     record.Loop `json:"loop"`
 	What     string      `json:"what"`
 	// Details are a line each: the nearest miss of each pool, or why no other node was launched.

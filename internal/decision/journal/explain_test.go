@@ -93,7 +93,7 @@ func (s *stage) explain(t *testing.T, d *datadriven.TestData) string {
 		return err.Error() + "\n"
 	}
 	j, _ := keep(t, Options{}, s.decisions...)
-	file := fileOf(t, j, 0)
+	file := fileOf(t, j, ID{})
 	f, err := ReadFrom(bytes.NewReader(file), "journal")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestAReplacementIsExplainedByItsCommand(t *testing.T) {
 		}
 	}
 	j, _ := keep(t, Options{}, step, later)
-	file := fileOf(t, j, 0)
+	file := fileOf(t, j, ID{})
 	f, err := ReadFrom(bytes.NewReader(file), "journal")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestAReplacementIsExplainedByItsCommand(t *testing.T) {
 	if err != nil || len(answers) != 1 || len(answers[0].Says) != 1 {
 		t.Fatalf("answers %+v, error %v", answers, err)
 	}
-	if said := answers[0].Says[0]; said.What != "launched by command 1 (Drifted)" || said.Decision != 1 {
+	if said := answers[0].Says[0]; said.What != "launched by command 1 (Drifted)" || said.Decision.Number != 1 {
 		t.Errorf("it says %+v", said)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // changes nothing of what stood before it.
 func FuzzRead(f *testing.F) {
 	j, _ := keep(f, Options{}, decide(f, 0, "pod w cpu=1\n"), decide(f, 1, "pod w cpu=1\n"), decide(f, 2, "pod x cpu=9\n"))
-	whole := fileOf(f, j, 0)
+	whole := fileOf(f, j, ID{})
 	alone, err := decide(f, 0, "pod w cpu=1\n").Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -23,6 +23,7 @@ func FuzzRead(f *testing.F) {
 		`{"format":"dovetail-journal/1","decision":{"id":1,"again":9223372036854775807}}` + "\n" + `{"format":"dovetail-journal/1","same":{"id":1,"again":9223372036854775807}}`,
 		`{"format":"dovetail-journal/1","refusals":[{"name":"a","times":-1},{"name":"a","times":5}]}`,
 		`{"format":"dovetail-journal/1","decision":{"id":1},"body":"AAAA"}`,
+		`{"format":"dovetail-journal/2","decision":{"id":"1.6f3k9a"}}` + "\n" + `{"format":"dovetail-journal/2","same":{"id":"1.6f3k9a","again":1,"also":["2.6f3k9a",3]}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -58,10 +59,10 @@ func askedAbout(t *testing.T, file *File) {
 	for i := range file.Decisions {
 		e := &file.Decisions[i]
 		if e.Again < 0 {
-			t.Errorf("decision %d was come to %d times more", e.ID, e.Again)
+			t.Errorf("decision %s was come to %d times more", e.ID, e.Again)
 		}
-		if found, err := file.Find(e.ID); err != nil || found.ID != e.ID {
-			t.Errorf("decision %d is not found: %v", e.ID, err)
+		if found, err := file.Find(e.ID); err != nil || !found.names(e.ID) {
+			t.Errorf("decision %s is not found: %v", e.ID, err)
 		}
 		d, err := e.Decision()
 		if err != nil {

@@ -79,15 +79,15 @@ type Options struct {
 type Journal struct {
 	opts  Options
 	queue chan handed
+	ids   numbering
 	// snapshots is how many of those in the queue have their snapshots.
 	snapshots atomic.Int64
 	disk      *disk // nil: none
 
 	mu sync.Mutex // protects everything below
 	store
-	nextID int64
-	last   map[asker]*last
-	lines  *timelines
+	last  map[asker]*last
+	lines *timelines
 	// seen are the newest snapshots of the loops that see the whole cluster.
 	seen map[record.Loop]*cluster.Snapshot
 	// live says what subjects are now; nil: nothing does.
@@ -98,18 +98,20 @@ type Journal struct {
 // many pods and nodes there were.
 type handed struct {
 	decision       *record.Decision
+	id             ID
 	isShort        bool
 	pending, nodes int
 }
 
 // last is the newest decision of an asker.
 type last struct {
-	id      int64
+	id      ID
 	essence uint64
 	idle    bool
 	at      time.Time
-	// unwritten is how often it was come to since that was last written to disk, until when.
+	// unwritten is how often it was come to since that was last written to disk, until when; also are those IDs.
 	unwritten int64
+	also      []ID
 	until     time.Time
 	written   time.Time
 }
@@ -122,7 +124,7 @@ func Open(opts Options) (*Journal, error) {
 		memory = max(memory, workingBytes)
 	}
 	j := &Journal{
-		opts: opts, queue: make(chan handed, queueMax), nextID: 1, store: newStore(memory),
+		opts: opts, queue: make(chan handed, queueMax), ids: numbering{newest: map[asker]numbered{}}, store: newStore(memory),
 		last: map[asker]*last{}, lines: newTimelines(int(min(statementsMax, memory/statementBytes))), seen: map[record.Loop]*cluster.Snapshot{},
 	}
 	if opts.Dir == "" {
@@ -132,20 +134,21 @@ func Open(opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.disk, j.nextID = d, lastID+1
+	j.disk, j.ids.last = d, lastID
 	return j, nil
 }
 
-// Add hands a decision in and returns at once. The decision must not be changed any more.
-func (j *Journal) Add(d *record.Decision) {
+// Add hands a decision in and returns at once. The decision must not be changed any more. The ID is the one that
+// Identify returned; none: it gets one.
+func (j *Journal) Add(d *record.Decision, id ID) {
 	if j == nil {
 		return
 	}
-	h := handed{decision: d}
+	h := handed{decision: d, id: id}
 	if j.snapshots.Load() >= snapshotsMax {
 		short := *d
 		short.Snapshot, short.Memory = &cluster.Snapshot{At: d.At()}, disrupt.Memory{}
-		h = handed{&short, true, len(d.Snapshot.Pending), len(d.Snapshot.Nodes)}
+		h = handed{&short, id, true, len(d.Snapshot.Pending), len(d.Snapshot.Nodes)}
 	} else {
 		j.snapshots.Add(1)
 	}
@@ -216,10 +219,13 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 		j.seen[d.Loop] = d.Snapshot
 	}
 	essence := j.lines.essence(d)
-	if outcome := j.isKnown(d, essence); outcome != "" {
+	if outcome := j.isKnown(d, h.id, essence); outcome != "" {
 		return outcome, nil
 	}
-	head := headOf(d, j.nextID, j.opts.Version)
+	if h.id.IsZero() || j.find(h.id) != nil {
+		h.id = j.fresh()
+	}
+	head := headOf(d, h.id, j.opts.Version)
 	if h.isShort {
 		head.Pending, head.Nodes, head.NoSnapshot = h.pending, h.nodes, true
 	}
@@ -227,7 +233,6 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	if err != nil {
 		return Failed, err
 	}
-	j.nextID++
 	j.toDisk(j.sameLine(askerOf(d)))
 	if len(j.last) >= askersMax { // most are pools that are gone
 		j.sayAllAgain()
@@ -244,7 +249,7 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 // sayAllAgain writes to the disk how often each newest decision was come to since that was last
 // written, in the order of the decisions.
 func (j *Journal) sayAllAgain() {
-	all := slices.SortedFunc(maps.Keys(j.last), func(a, b asker) int { return cmp.Compare(j.last[a].id, j.last[b].id) })
+	all := slices.SortedFunc(maps.Keys(j.last), func(a, b asker) int { return cmp.Compare(j.last[a].id.Number, j.last[b].id.Number) })
 	for _, who := range all {
 		j.toDisk(j.sameLine(who))
 	}
@@ -252,13 +257,13 @@ func (j *Journal) sayAllAgain() {
 
 // isKnown says why the decision need not be kept: the loop's newest decision said the
 // same, and that is counted; or both are to do nothing, a moment apart. Empty: keep it.
-func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
+func (j *Journal) isKnown(d *record.Decision, id ID, essence uint64) (outcome string) {
 	l := j.last[askerOf(d)]
 	switch {
 	case l == nil:
 		return ""
 	case l.essence == essence:
-		j.again(d, l)
+		j.again(d, id, l)
 		return Same
 	case l.idle && idle(d) && d.At().Sub(l.at) < idleEvery:
 		j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1})
@@ -270,9 +275,13 @@ func (j *Journal) isKnown(d *record.Decision, essence uint64) (outcome string) {
 }
 
 // again counts that the loop's newest decision was come to once more.
-func (j *Journal) again(d *record.Decision, l *last) {
+func (j *Journal) again(d *record.Decision, id ID, l *last) {
 	l.unwritten, l.until = l.unwritten+1, d.At()
+	if id != l.id && !id.IsZero() && len(l.also) < alsoMax {
+		l.also = append(l.also, id)
+	}
 	if k := j.find(l.id); k != nil {
+		k.head.also(id)
 		k.head.Again++
 		k.head.Until = d.At()
 	}
@@ -289,8 +298,8 @@ func (j *Journal) sameLine(who asker) ([]byte, error) {
 	if l == nil || l.unwritten == 0 {
 		return nil, nil
 	}
-	b, err := (&line{Same: &same{l.id, l.unwritten, l.until}}).bytes()
-	l.unwritten, l.written = 0, l.until
+	b, err := (&line{Same: &same{l.id, l.unwritten, l.until, l.also}}).bytes()
+	l.unwritten, l.written, l.also = 0, l.until, nil
 	return b, err
 }
 
@@ -363,9 +372,9 @@ func (j *Journal) Refusals() []Refused {
 // ErrNoDecision is returned where a decision is asked for that there is not, or is no more.
 var ErrNoDecision = errors.New("there is no such decision")
 
-// WriteFile writes what is in memory in the form of a file: all of it, or with an id above 0
+// WriteFile writes what is in memory in the form of a file: all of it, or with an id
 // that decision alone. Nothing waits for the writer: what it writes was kept when it began.
-func (j *Journal) WriteFile(w io.Writer, id int64) error {
+func (j *Journal) WriteFile(w io.Writer, id ID) error {
 	said, pieces, decisions, err := j.held(id)
 	if err != nil {
 		return err
@@ -383,14 +392,8 @@ func (j *Journal) WriteFile(w io.Writer, id int64) error {
 		}
 	}
 	for i := range decisions {
-		k := &decisions[i]
-		if err := writeLine(w, k.line()); err != nil {
+		if err := writeLine(w, decisions[i].line()); err != nil {
 			return err
-		}
-		if k.head.Again > 0 {
-			if err := writeLine(w, &line{Same: &same{k.head.ID, k.head.Again, k.head.Until}}); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -408,15 +411,15 @@ func writeLine(w io.Writer, l *line) error {
 	return err
 }
 
-// held returns what is in memory: a line of statements, the pieces and the decisions; with an id above 0
+// held returns what is in memory: a line of statements, the pieces and the decisions; with an id
 // that decision alone, with its pieces. They are shared: nobody changes them.
-func (j *Journal) held(id int64) (said []byte, pieces []*piece, decisions []kept, err error) {
+func (j *Journal) held(id ID) (said []byte, pieces []*piece, decisions []kept, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if id > 0 {
+	if !id.IsZero() {
 		k := j.find(id)
 		if k == nil {
-			return nil, nil, nil, fmt.Errorf("decision %d: %w", id, ErrNoDecision)
+			return nil, nil, nil, fmt.Errorf("decision %s: %w", id, ErrNoDecision)
 		}
 		pieces, err = j.piecesOf(k)
 		return nil, pieces, []kept{*k}, err

@@ -65,7 +65,7 @@ func keep(t testing.TB, opts Options, decisions ...*record.Decision) (j *Journal
 	cancel()
 	for chunk := range slices.Chunk(decisions, snapshotsMax) {
 		for _, d := range chunk {
-			j.Add(d)
+			j.Add(d, j.Identify(d))
 		}
 		j.Run(ctx)
 	}
@@ -73,7 +73,7 @@ func keep(t testing.TB, opts Options, decisions ...*record.Decision) (j *Journal
 }
 
 // fileOf returns what WriteFile writes.
-func fileOf(t testing.TB, j *Journal, id int64) []byte {
+func fileOf(t testing.TB, j *Journal, id ID) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := j.WriteFile(&b, id); err != nil {
@@ -112,7 +112,7 @@ func TestHeadsHavePrices(t *testing.T) {
 	d := decide(t, 0, "node n2 pool=general type=large zone=a\nnode n3 pool=general type=large zone=a deleting\nnode n4 cpu=4\npod w cpu=7\npod x cpu=7\n")
 	d.Disruption.Removals = []plan.Removal{{Node: "n1"}}
 	d.Disruption.Commands = []plan.Command{{SavingHourly: 0.25, Remove: []plan.Removal{{Node: "n2"}}, Launch: []plan.Launch{{}}}}
-	h := headOf(d, 1, "")
+	h := headOf(d, ID{Number: 1}, "")
 	got := fmt.Sprintf("%.2f to %.2f, %d come, %d go", h.PriceBefore, h.PriceAfter, h.Launches, h.Removals)
 	if want := "0.50 to 0.55, 2 come, 2 go"; got != want {
 		t.Errorf("head says %s, want %s", got, want)
@@ -143,10 +143,10 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	j, _ := keep(t, Options{MemoryBytes: 20_000}, all...)
 	heads := j.Heads()
-	if len(heads) == 0 || len(heads) == 40 || heads[len(heads)-1].ID != 40 {
+	if len(heads) == 0 || len(heads) == 40 || heads[len(heads)-1].ID.Number != 40 {
 		t.Errorf("%d decisions kept: %+v", len(heads), heads)
 	}
-	if file := fileOf(t, j, 0); len(file) > 21_000 {
+	if file := fileOf(t, j, ID{}); len(file) > 21_000 {
 		t.Errorf("the file has %d bytes", len(file))
 	}
 }
@@ -163,9 +163,9 @@ func TestALoopNeverWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range queueMax + 3 {
-		j.Add(decide(t, 0, ""))
+		j.Add(decide(t, 0, ""), ID{})
 	}
-	(*Journal)(nil).Add(nil)
+	(*Journal)(nil).Add(nil, ID{})
 	if dropped != 3 {
 		t.Errorf("%d dropped, want 3", dropped)
 	}
@@ -184,7 +184,7 @@ func TestManyThatWaitLoseTheirSnapshotsBeforeTheirPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range snapshotsMax + 1 {
-		j.Add(decide(t, i, fmt.Sprintf("pod w%d cpu=1\n", i)))
+		j.Add(decide(t, i, fmt.Sprintf("pod w%d cpu=1\n", i)), ID{})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -192,7 +192,7 @@ func TestManyThatWaitLoseTheirSnapshotsBeforeTheirPlans(t *testing.T) {
 	if want := append(slices.Repeat([]string{Written}, snapshotsMax), SnapshotDropped); !slices.Equal(outcomes, want) {
 		t.Errorf("outcomes %q, want %q", outcomes, want)
 	}
-	f, err := ReadFrom(bytes.NewReader(fileOf(t, j, 0)), "j")
+	f, err := ReadFrom(bytes.NewReader(fileOf(t, j, ID{})), "j")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestWhatIsOnDiskIsReadAgain(t *testing.T) {
 	}
 	var got []string
 	for _, e := range f.Decisions {
-		got = append(got, fmt.Sprintf("%d again %d refused %d", e.ID, e.Again, e.Refused))
+		got = append(got, fmt.Sprintf("%d again %d refused %d", e.ID.Number, e.Again, e.Refused))
 	}
 	if diff := cmp.Diff([]string{"1 again 1 refused 1", "2 again 0 refused 1", "3 again 0 refused 0"}, got); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
@@ -282,7 +282,7 @@ func TestDiskIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(f.Decisions); n == 0 || f.Decisions[n-1].ID != 100 {
+	if n := len(f.Decisions); n == 0 || f.Decisions[n-1].ID.Number != 100 {
 		t.Errorf("%d decisions read", n)
 	}
 }
@@ -291,7 +291,7 @@ func TestDiskIsBounded(t *testing.T) {
 func TestATornLineIsSkippedAndReported(t *testing.T) {
 	t.Parallel()
 	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=1\n"), decide(t, 1, "pod x cpu=9\n"))
-	whole := fileOf(t, j, 0)
+	whole := fileOf(t, j, ID{})
 	lastLine := strings.LastIndexByte(string(whole[:len(whole)-1]), '\n') + 1
 	for cut := lastLine + 1; cut < len(whole)-1; cut++ {
 		f, err := ReadFrom(strings.NewReader(string(whole[:cut])), "j")
@@ -302,7 +302,7 @@ func TestATornLineIsSkippedAndReported(t *testing.T) {
 			t.Fatalf("cut at %d: %d decisions, notes %q", cut, len(f.Decisions), f.Notes)
 		}
 	}
-	damaged := strings.Replace(string(whole), `{"format":"dovetail-journal/2","decision":{"id":1,`, `{"format":"dovetail-journal/2","decision":{"id":"x",`, 1)
+	damaged := strings.Replace(string(whole), `{"format":"dovetail-journal/2","decision":{"id":"1.6fb9m0",`, `{"format":"dovetail-journal/2","decision":{"id":"x",`, 1)
 	f, err := ReadFrom(strings.NewReader(damaged), "j")
 	if err != nil || len(f.Decisions) != 1 || len(f.Notes) != 1 || !strings.HasPrefix(f.Notes[0], "j:3: ") {
 		t.Errorf("damaged in the middle: %v, %+v", err, f)
@@ -350,12 +350,12 @@ func TestHandler(t *testing.T) {
 		status, decisions int
 		body              string
 	}{
-		Path:           {200, 0, `"id": 2`},
+		Path:           {200, 0, `"id": "2.6fb9m0"`},
 		Path + "/":     {200, 0, `"why": "`},
 		Path + "/all":  {200, 2, ""},
 		Path + "/2":    {200, 1, ""},
 		Path + "/3":    {404, 0, "decision 3: there is no such decision"},
-		Path + "/tree": {400, 0, `"tree" is no number of a decision`},
+		Path + "/tree": {400, 0, `"tree" names no decision`},
 	} {
 		t.Run(path, func(t *testing.T) { // one after the other: readers are few
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
@@ -407,7 +407,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 func TestAReaderThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=1\n"), decide(t, 1, "pod x cpu=9\n"))
-	whole := len(fileOf(t, j, 0))
+	whole := len(fileOf(t, j, ID{}))
 	h, release := j.Handler(), make(chan struct{})
 	ask := func(w http.ResponseWriter) { h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, Path+"/all", nil)) }
 	var readers [readersMost]*stuck
@@ -425,7 +425,7 @@ func TestAReaderThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	j.opts.Count = func(record.Loop, string) {}
-	j.Add(decide(t, 2, "pod y cpu=2\n"))
+	j.Add(decide(t, 2, "pod y cpu=2\n"), ID{})
 	j.Run(ctx) // returns when it has taken in what waits
 	if n := len(j.Heads()); n != 3 {
 		t.Errorf("%d decisions are kept while two read, want 3", n)

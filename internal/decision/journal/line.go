@@ -23,7 +23,7 @@ const format, olderFormat = "dovetail-journal/2", "dovetail-journal/1"
 
 // Head is what is known of a decision without unpacking it.
 type Head struct {
-	ID   int64       `json:"id"`
+	ID   ID          `json:"id"`
 	At   time.Time   `json:"at"`
 	Loop record.Loop `json:"loop"`
 	// Written is the version of the program that decided.
@@ -59,13 +59,17 @@ type Head struct {
 	// Again is how often the same decision was made later, Until when the last time.
 	Again int64     `json:"again,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	// Also are the IDs of those of them that had others: the newest.
+	Also []ID `json:"also,omitempty"`
 }
 
 // same says that a decision was come to again: so many times more, the last at Until.
 type same struct {
-	ID    int64     `json:"id"`
+	ID    ID        `json:"id"`
 	Again int64     `json:"again"`
 	Until time.Time `json:"until"`
+	// Also are the IDs of these that had others.
+	Also []ID `json:"also,omitempty"`
 }
 
 // writtenPiece is a piece as a file has it, after those from which it is made.
@@ -98,7 +102,7 @@ type writtenStatement struct {
 	First    time.Time      `json:"first"`
 	Last     time.Time      `json:"last"`
 	Times    int64          `json:"times"`
-	Decision int64          `json:"decision,omitempty"`
+	Decision ID             `json:"decision,omitzero"`
 	What     string         `json:"what"`
 	Details  []string       `json:"details,omitempty"`
 	Reason   verdict.Reason `json:"reason,omitempty"`
@@ -164,7 +168,7 @@ func (l *line) bytes() ([]byte, error) {
 }
 
 // headOf returns what is known of a decision at a glance.
-func headOf(d *record.Decision, id int64, version string) Head {
+func headOf(d *record.Decision, id ID, version string) Head {
 	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),

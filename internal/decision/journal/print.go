@@ -3,7 +3,6 @@ package journal
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -71,10 +70,10 @@ func (a *Answer) print(w io.Writer, now time.Time) error {
 }
 
 func (s *Say) decision() string {
-	if s.Decision == 0 {
-		return "gone"
+	if s.Decision.IsZero() {
+		return "not kept"
 	}
-	return "#" + strconv.FormatInt(s.Decision, 10)
+	return s.Decision.String()
 }
 
 // ago returns how long ago a time was, in one or two units.

@@ -154,6 +154,9 @@ func (f *File) again(s *same) {
 	for i := len(f.Decisions) - 1; i >= 0; i-- {
 		if e := &f.Decisions[i]; e.ID == s.ID {
 			e.Again, e.Until = e.Again+min(max(s.Again, 0), math.MaxInt64-e.Again), s.Until
+			for _, id := range s.Also {
+				e.also(id)
+			}
 			return
 		}
 	}
@@ -215,7 +218,7 @@ func (f *File) addRecord(text []byte, is string) error {
 	if err != nil {
 		return err
 	}
-	f.Decisions = append(f.Decisions, Entry{Head: headOf(d, 1, ""), body: body})
+	f.Decisions = append(f.Decisions, Entry{Head: headOf(d, ID{Number: 1}, ""), body: body})
 	return nil
 }
 
@@ -226,12 +229,12 @@ var ErrNoSnapshot = errors.New("its snapshot is no longer there, so it can be re
 func (e *Entry) Decision() (*record.Decision, error) {
 	text, err := expand(e.body)
 	if err != nil {
-		return nil, fmt.Errorf("unpack decision %d: %w", e.ID, err)
+		return nil, fmt.Errorf("unpack decision %s: %w", e.ID, err)
 	}
 	if e.file == nil {
 		d, err := record.Decode(text)
 		if err != nil {
-			return nil, fmt.Errorf("decision %d: %w", e.ID, err)
+			return nil, fmt.Errorf("decision %s: %w", e.ID, err)
 		}
 		return d, nil
 	}
@@ -249,7 +252,7 @@ func (e *Entry) Decision() (*record.Decision, error) {
 		return e.withoutSnapshot(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decision %d: %w", e.ID, err)
+		return nil, fmt.Errorf("decision %s: %w", e.ID, err)
 	}
 	return d, nil
 }
@@ -257,20 +260,20 @@ func (e *Entry) Decision() (*record.Decision, error) {
 func (e *Entry) withoutSnapshot(text []byte) (*record.Decision, error) {
 	d, err := record.ReadPlan(text)
 	if err != nil {
-		return nil, fmt.Errorf("decision %d: %w", e.ID, err)
+		return nil, fmt.Errorf("decision %s: %w", e.ID, err)
 	}
-	return d, fmt.Errorf("decision %d: %w", e.ID, ErrNoSnapshot)
+	return d, fmt.Errorf("decision %s: %w", e.ID, ErrNoSnapshot)
 }
 
-// Find returns the decision with an id.
-func (f *File) Find(id int64) (*Entry, error) {
-	for i := range f.Decisions {
-		if f.Decisions[i].ID == id {
+// Find returns the newest decision of an ID.
+func (f *File) Find(id ID) (*Entry, error) {
+	for i := range slices.Backward(f.Decisions) {
+		if f.Decisions[i].names(id) {
 			return &f.Decisions[i], nil
 		}
 	}
 	if n := len(f.Decisions); n > 0 {
-		return nil, fmt.Errorf("decision %d: %w; there are %d to %d", id, ErrNoDecision, f.Decisions[0].ID, f.Decisions[n-1].ID)
+		return nil, fmt.Errorf("decision %s: %w; there are %s to %s", id, ErrNoDecision, f.Decisions[0].ID, f.Decisions[n-1].ID)
 	}
-	return nil, fmt.Errorf("decision %d: %w; the journal is empty", id, ErrNoDecision)
+	return nil, fmt.Errorf("decision %s: %w; the journal is empty", id, ErrNoDecision)
 }

@@ -1,11 +1,11 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 )
 
 // Path is where Handler answers.
@@ -43,11 +43,11 @@ func (j *Journal) Handler() http.Handler {
 	mux.HandleFunc("GET "+Path, j.answerList)
 	mux.HandleFunc("GET "+Path+"/{$}", j.answerList)
 	mux.HandleFunc("GET "+Path+ExplainPath, j.answerExplain)
-	mux.HandleFunc("GET "+Path+"/all", func(w http.ResponseWriter, _ *http.Request) { j.answerFile(w, 0) })
+	mux.HandleFunc("GET "+Path+"/all", func(w http.ResponseWriter, _ *http.Request) { j.answerFile(w, ID{}) })
 	mux.HandleFunc("GET "+Path+"/{id}", func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-		if err != nil || id <= 0 {
-			http.Error(w, fmt.Sprintf("%q is no number of a decision; %s lists them, %s/all is all of them", r.PathValue("id"), Path, Path), http.StatusBadRequest)
+		id, err := ParseID(r.PathValue("id"))
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%v; %s lists them, %s/all is all of them", err, Path, Path), http.StatusBadRequest)
 			return
 		}
 		j.answerFile(w, id)
@@ -96,11 +96,8 @@ func (j *Journal) answerExplain(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b) // who asked is gone
 }
 
-func (j *Journal) answerFile(w http.ResponseWriter, id int64) {
-	name := "all"
-	if id > 0 {
-		name = strconv.FormatInt(id, 10)
-	}
+func (j *Journal) answerFile(w http.ResponseWriter, id ID) {
+	name := cmp.Or(id.String(), "all")
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", name+suffix))
 	if err := j.WriteFile(w, id); errors.Is(err, ErrNoDecision) { // any other: who asked is gone

@@ -102,13 +102,14 @@ func (s *store) trim() {
 	}
 }
 
-// find returns a decision by its id; nil: it is not there.
-func (s *store) find(id int64) *kept {
-	i, ok := slices.BinarySearchFunc(s.kept, id, func(k *kept, id int64) int { return cmp.Compare(k.head.ID, id) })
-	if !ok {
-		return nil
+// find returns the newest decision of an ID; nil: it is not there.
+func (s *store) find(id ID) *kept {
+	for _, k := range slices.Backward(s.kept) {
+		if k.head.names(id) {
+			return k
+		}
 	}
-	return s.kept[i]
+	return nil
 }
 
 // all returns the decisions.

@@ -64,8 +64,8 @@ type statement struct {
 	loop        record.Loop
 	first, last time.Time
 	times       int64
-	// decision is the id of the last decision that was kept and said it; 0: none was.
-	decision int64
+	// decision is the last decision that was kept and said it; none: none was.
+	decision ID
 	what     string
 	details  []string
 	// why is what the statement is made from; yes: it is no refusal.
@@ -120,7 +120,7 @@ type saying struct {
 	at       time.Time
 	times    int64
 	until    time.Time
-	decision int64
+	decision ID
 	key      uint64
 }
 
@@ -163,7 +163,7 @@ func (t *timelines) say(l *timeline, s *saying, fill func(e *statement)) *statem
 		e.unwritten = true
 	}
 	e.last, e.times = s.until, e.times+s.times
-	if s.decision != 0 {
+	if !s.decision.IsZero() {
 		e.decision = s.decision
 	}
 	return e

@@ -13,8 +13,8 @@ import (
 // are part of and why, and launches what the command launches. Each node's claim is
 // written before its Node, so that a taint is never without its reason. If Begin fails halfway,
 // the next decision finds the command incomplete and cancels it. The target nodes of the pods
-// are kept in memory only; after a restart others are computed.
-func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, error) {
+// are kept in memory only; after a restart others are computed. What is launched names the decision by its ID.
+func (d *Disrupter) Begin(ctx context.Context, s *plan.Command, decision string) ([]Launched, error) {
 	if len(s.Launch) > 0 && d.Launcher.Overtaken(s.Launch) { // checked before anything is written
 		return nil, fmt.Errorf("begin step %s: %w", s.ID, ErrOvertaken)
 	}
@@ -35,7 +35,7 @@ func (d *Disrupter) Begin(ctx context.Context, s *plan.Command) ([]Launched, err
 	if len(s.Launch) == 0 {
 		return nil, nil
 	}
-	done, err := d.Launcher.Launch(ctx, &plan.Plan{Launches: s.Launch})
+	done, err := d.Launcher.Launch(ctx, &plan.Plan{Launches: s.Launch}, decision)
 	for i := range done {
 		d.Launcher.Mirror.AssignFor(s.ID, done[i].Launch.Pods, done[i].Claim.Name)
 	}

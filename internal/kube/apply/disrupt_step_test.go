@@ -53,7 +53,7 @@ func TestAStepIsBegunAndTakenBackWhateverGoesWrong(t *testing.T) {
 				f := &fault{at: at, lost: lost}
 				c := server(t, f)
 				d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
-				if _, err := d.Begin(t.Context(), &step); (err != nil) != (at > 0) {
+				if _, err := d.Begin(t.Context(), &step, ""); (err != nil) != (at > 0) {
 					t.Fatalf("begin: %v", err)
 				}
 				claim, node := world(t, c)
@@ -89,7 +89,7 @@ func TestANodeThatIsGoneIsNoLongerMarked(t *testing.T) {
 	c := server(t, &fault{})
 	d := &apply.Disrupter{Client: c, Now: func() time.Time { return roadStart }}
 	gone := plan.Removal{Node: "gone", Claim: "gone", Reason: "Drifted"}
-	if _, err := d.Begin(t.Context(), &plan.Command{ID: "id", Remove: []plan.Removal{gone}}); err == nil {
+	if _, err := d.Begin(t.Context(), &plan.Command{ID: "id", Remove: []plan.Removal{gone}}, ""); err == nil {
 		t.Error("a step was begun whose node is gone")
 	}
 	if err := d.Undo(t.Context(), &plan.Undo{Drop: []plan.Removal{gone}, Open: []plan.Removal{gone}}); err != nil {
@@ -161,9 +161,12 @@ func TestWhereAStepMeansItsPodsToBeIsRemembered(t *testing.T) {
 	done, err := d.Begin(t.Context(), &plan.Command{
 		ID: "id", Reason: "Drifted", Remove: []plan.Removal{{Node: "n1", Claim: "c1", Pool: "p", Reason: "Drifted"}},
 		Moves: []plan.Assignment{{Pod: pods[0], Node: "n2"}}, Launch: []plan.Launch{{Pool: "p", Pods: pods[1:], Replaces: "id"}},
-	})
+	}, "17.k3f9")
 	if err != nil || len(done) != 1 {
 		t.Fatalf("%d launched, %v", len(done), err)
+	}
+	if got := done[0].Claim.Annotations[translate.DecisionAnnotationKey]; got != "17.k3f9" {
+		t.Errorf("the claim is of decision %q", got)
 	}
 	claim, node := world(t, c)
 	claim.Status.ProviderID = node.Spec.ProviderID

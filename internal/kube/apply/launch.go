@@ -45,8 +45,8 @@ type Launched struct {
 // Launch creates a claim for each launch of the plan. A launch that fails does not stop
 // the others; its pods are still pending and the next plan will see them. Each claim
 // counts in the mirror from the moment it exists, with the pods it is meant for. Nothing is
-// launched, with ErrOvertaken, if the plan is.
-func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error) {
+// launched, with ErrOvertaken, if the plan is. Each claim names the decision by its ID, unless that is empty.
+func (l *Launcher) Launch(ctx context.Context, p *plan.Plan, decision string) ([]Launched, error) {
 	limited := slices.ContainsFunc(p.Launches, l.limited)
 	if limited {
 		l.PoolLaunches.mu.Lock()
@@ -57,7 +57,7 @@ func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error)
 	}
 	claims := make([]*karpenterv1.NodeClaim, len(p.Launches))
 	errs := each(len(p.Launches), l.OneByOne, func(i int) (err error) {
-		claims[i], err = l.launch(ctx, &p.Launches[i])
+		claims[i], err = l.launch(ctx, &p.Launches[i], decision)
 		return err
 	})
 	var done []Launched
@@ -72,12 +72,15 @@ func (l *Launcher) Launch(ctx context.Context, p *plan.Plan) ([]Launched, error)
 	return done, errs
 }
 
-func (l *Launcher) launch(ctx context.Context, launch *plan.Launch) (*karpenterv1.NodeClaim, error) {
+func (l *Launcher) launch(ctx context.Context, launch *plan.Launch, decision string) (*karpenterv1.NodeClaim, error) {
 	np, ok := l.Mirror.PoolObject(launch.Pool)
 	if !ok || np.DeletionTimestamp != nil {
 		return nil, nil // the pool went; the next plan will not have it
 	}
 	nc := translate.NodeClaim(np, launch, l.Vocabulary)
+	if decision != "" {
+		nc.Annotations[translate.DecisionAnnotationKey] = decision
+	}
 	if drivers := l.Mirror.RequestedDrivers(launch); len(drivers) > 0 {
 		nc.Annotations[karpenterv1.RequestedDRADriversAnnotationKey] = strings.Join(drivers, ",")
 	}

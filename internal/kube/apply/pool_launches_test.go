@@ -55,7 +55,7 @@ func TestTwoLoopsNeverLaunchForTheSameRoom(t *testing.T) {
 		if was := l.Overtaken(launches); was != overtaken {
 			t.Errorf("in pool %s: overtaken %t, want %t", pool, was, overtaken)
 		}
-		done, err := l.Launch(t.Context(), &plan.Plan{Launches: launches})
+		done, err := l.Launch(t.Context(), &plan.Plan{Launches: launches}, "")
 		if len(done) != launched || errors.Is(err, apply.ErrOvertaken) != overtaken {
 			t.Errorf("in pool %s: launched %d, %v; want %d, overtaken %t", pool, len(done), err, launched, overtaken)
 		}
@@ -89,7 +89,7 @@ func TestAClaimWhoseAnswerIsLostCounts(t *testing.T) {
 			c, store := withPools(t, &tc.fault)
 			l := &apply.Launcher{Client: c, Mirror: store, PoolLaunches: &apply.PoolLaunches{}}
 			l.Snapshot()
-			done, err := l.Launch(t.Context(), &plan.Plan{Launches: []plan.Launch{{Pool: "limited", Types: []string{"four"}}}})
+			done, err := l.Launch(t.Context(), &plan.Plan{Launches: []plan.Launch{{Pool: "limited", Types: []string{"four"}}}}, "")
 			if len(done) != tc.launched || (err == nil) != (tc.launched > 0) {
 				t.Fatalf("launched %d, %v; want %d", len(done), err, tc.launched)
 			}

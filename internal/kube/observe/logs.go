@@ -59,6 +59,14 @@ func Created(claim string, launch *plan.Launch) []any {
 	}
 }
 
+// OfDecision returns a logger whose lines name a decision by its ID; empty: they name none.
+func OfDecision(log *slog.Logger, decision string) *slog.Logger {
+	if decision == "" {
+		return log
+	}
+	return log.With("decision", decision)
+}
+
 // namesLogged is how many pods or instance types a log line names.
 const namesLogged = 5
 

@@ -325,6 +325,15 @@ func (m *Metrics) addLoops(f factory, reg prometheus.Registerer) {
 		"Reconciles in which only a part of consolidation was searched, because a full search had just taken long.", "consolidation_type")
 }
 
+// ObservePlan observes how long a decision took; its ID is the exemplar, unless it is empty.
+func (m *Metrics) ObservePlan(took time.Duration, decision string) {
+	if o, ok := m.PlanSeconds.(prometheus.ExemplarObserver); ok && decision != "" {
+		o.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"decision": decision})
+		return
+	}
+	m.PlanSeconds.Observe(took.Seconds())
+}
+
 // factory makes and registers metrics.
 type factory struct{ promauto.Factory }
 

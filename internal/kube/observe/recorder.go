@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 const (
@@ -51,6 +52,9 @@ type Event struct {
 	// with the same DedupeValues; zero: two minutes.
 	Dedupe       time.Duration
 	DedupeValues []string
+	// Decision is the ID of the decision that the event is about; empty: of none. It is at the end of the
+	// message, and in the annotation translate.DecisionAnnotationKey of the event.
+	Decision string
 	// Limit: no more than five events of the same Limit are written per second; empty: no limit.
 	Limit Limit
 }
@@ -88,9 +92,15 @@ func NewEventRecorder(clientset kubernetes.Interface, scheme *runtime.Scheme) (r
 
 // Event writes e about obj, unless it was said a short time ago or its Limit is reached.
 func (r *Recorder) Event(obj runtime.Object, e Event) {
-	if r.allow(obj, e) {
-		r.rec.Event(obj, e.Type, e.Reason, verdict.Cut(e.Message, messageMost))
+	if !r.allow(obj, e) {
+		return
 	}
+	if e.Decision == "" {
+		r.rec.Event(obj, e.Type, e.Reason, verdict.Cut(e.Message, messageMost))
+		return
+	}
+	end := " (decision " + e.Decision + ")"
+	r.rec.AnnotatedEventf(obj, map[string]string{translate.DecisionAnnotationKey: e.Decision}, e.Type, e.Reason, "%s%s", verdict.Cut(e.Message, messageMost-len(end)), end)
 }
 
 func (r *Recorder) allow(obj runtime.Object, e Event) bool {

@@ -177,6 +177,29 @@ func TestMessagesAreCut(t *testing.T) {
 	}
 }
 
+// TestAnEventNamesItsDecision: the same event of a later decision is still the same, and a long message leaves
+// room for the name.
+func TestAnEventNamesItsDecision(t *testing.T) {
+	t.Parallel()
+	sink := record.NewFakeRecorder(3)
+	r := NewRecorder(sink, time.Now)
+	of := func(e Event, decision string) Event {
+		e.Decision = decision
+		return e
+	}
+	r.Event(testPod("a"), of(Nominated("c", "n"), "17.6f3k9a"))
+	r.Event(testPod("a"), of(Nominated("c", "n"), "18.6f3k9a"))
+	r.Event(testPod("a"), of(FailedScheduling(strings.Repeat("%x", 1000)), "19.6f3k9a"))
+	close(sink.Events)
+	if got := <-sink.Events; got != "Normal Nominated Pod should schedule on: nodeclaim/c, node/n (decision 17.6f3k9a) map[dovetail.sh/decision:17.6f3k9a]" {
+		t.Errorf("the first event is %q", got)
+	}
+	got, _, _ := strings.Cut(strings.TrimPrefix(<-sink.Events, "Warning FailedScheduling "), " map[")
+	if len(got) != messageMost || !strings.HasPrefix(got, "%x%x") || !strings.HasSuffix(got, "... (decision 19.6f3k9a)") {
+		t.Errorf("the long message has %d bytes: %s", len(got), got)
+	}
+}
+
 func TestRecorderForgetsInsteadOfGrowing(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder(&record.FakeRecorder{}, func() time.Time { return time.Unix(1000, 0) })

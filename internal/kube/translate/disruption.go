@@ -20,6 +20,8 @@ import (
 
 // Annotations of ours.
 const (
+	// DecisionAnnotationKey is on a NodeClaim, and on events: the ID of the decision that it comes from.
+	DecisionAnnotationKey = "dovetail.sh/decision"
 	// StepAnnotationKey is on the NodeClaims of a command in progress: the command's id, how many
 	// nodes it removes, how many it launched, and perhaps "terminate-first", with spaces between.
 	StepAnnotationKey = "dovetail.sh/disruption-step"
