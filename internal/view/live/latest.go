@@ -32,6 +32,8 @@ type Latest struct {
 	mu     sync.Mutex // protects everything below
 	state  view.State // its Snapshot is nil until a loop has handed one in
 	mirror Mirror
+	// revision counts what was handed in.
+	revision int64
 	// provisioningFaults and disruptionFaults are those of the newest decision of each loop.
 	provisioningFaults, disruptionFaults []string
 }
@@ -43,6 +45,7 @@ func (l *Latest) Begin(m Mirror) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.revision++
 	l.state, l.mirror, l.provisioningFaults, l.disruptionFaults = view.State{}, m, nil, nil
 }
 
@@ -81,6 +84,7 @@ func (l *Latest) Disrupted(snap *cluster.Snapshot, d *plan.Disruption, next *dis
 
 // take takes in a snapshot if it is the newest.
 func (l *Latest) take(snap *cluster.Snapshot) {
+	l.revision++
 	if l.state.Snapshot == nil || !snap.At.Before(l.state.Snapshot.At) {
 		l.state.Snapshot = snap
 	}
@@ -104,18 +108,30 @@ func (l *Latest) stay(snap *cluster.Snapshot, d *plan.Disruption, search disrupt
 	l.state.Stays = stays
 }
 
+// Revision returns a number that is another one whenever something was handed in.
+func (l *Latest) Revision() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.revision
+}
+
 // State returns what views are made from now; nil: no loop has decided yet.
 func (l *Latest) State() *view.State {
+	state, _ := l.stateAndRevision()
+	return state
+}
+
+func (l *Latest) stateAndRevision() (*view.State, int64) {
 	l.mu.Lock()
-	state, mirror := l.state, l.mirror
+	state, mirror, revision := l.state, l.mirror, l.revision
 	state.Faults = append(append([]string{}, l.provisioningFaults...), l.disruptionFaults...)
 	l.mu.Unlock()
 	if state.Snapshot == nil {
-		return nil
+		return nil, revision
 	}
 	state.Journal = l.Journal
 	if mirror != nil { // its lock is not taken within ours
 		state.Shortages, state.BudgetChanges = mirror.Shortages(), mirror.BudgetChanges()
 	}
-	return &state
+	return &state, revision
 }

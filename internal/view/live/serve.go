@@ -1,6 +1,7 @@
 package live
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type Views struct {
 	state   *view.State
 	stateAt time.Time
 	answers map[string]any
+	// revision is that of Latest that state is.
+	revision int64
 }
 
 // Names returns what Of answers to, besides node/NAME.
@@ -48,8 +51,33 @@ func Names() []string {
 func (v *Views) Of(name, by string) (any, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.of(name, by)
+}
+
+// since returns the fleet and the overview if they are of another revision of Latest than the given one,
+// and of which. If it is the same, nothing is made.
+func (v *Views) since(revision int64) (view.Fleet, view.Overview, int64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.Latest.Revision() == revision {
+		return view.Fleet{}, view.Overview{}, revision, nil
+	}
+	fleet, err := v.of("fleet", "")
+	if err != nil {
+		return view.Fleet{}, view.Overview{}, 0, err
+	}
+	overview, err := v.of("overview", "")
+	if err != nil {
+		return view.Fleet{}, view.Overview{}, 0, err
+	}
+	return fleet.(view.Fleet), overview.(view.Overview), v.revision, nil
+}
+
+// of is Of with the lock held.
+func (v *Views) of(name, by string) (any, error) {
 	if now := v.Now(); v.state == nil || now.Sub(v.stateAt) >= buildEvery || now.Before(v.stateAt) {
-		v.state, v.stateAt, v.answers = v.Latest.State(), now, map[string]any{}
+		v.state, v.revision = v.Latest.stateAndRevision()
+		v.stateAt, v.answers = now, map[string]any{}
 	}
 	if v.state == nil {
 		return nil, ErrNotYet
@@ -109,18 +137,46 @@ func Status(err error) int {
 	}
 }
 
-// Handler answers Path with views as JSON.
+// Handler answers Path with views as JSON, Path/map with the nodes as the map draws them, and Path/stream
+// with what changes, as Server-Sent Events.
 func (v *Views) Handler() http.Handler {
-	mux := http.NewServeMux()
+	mux, stream := http.NewServeMux(), newStream(v)
 	mux.HandleFunc("GET "+Path+"/{name...}", func(w http.ResponseWriter, r *http.Request) {
 		answer, err := v.Of(r.PathValue("name"), r.URL.Query().Get("by"))
 		if err != nil {
 			http.Error(w, err.Error(), Status(err))
 			return
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(answer) // whoever asked may be gone
+		writeJSON(w, r, answer)
 	})
+	mux.HandleFunc("GET "+Path+"/map", stream.answerMap)
+	mux.Handle("GET "+Path+"/stream", stream)
 	return mux
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, answer any) {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	Write(w, r, http.StatusOK, text)
+}
+
+// Write answers with a body, compressed if whoever asked reads that.
+func Write(w http.ResponseWriter, r *http.Request, status int, body []byte) {
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // whoever asked may be gone
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(status)
+	z := gzip.NewWriter(w)
+	_, _ = z.Write(body)
+	_ = z.Close()
 }

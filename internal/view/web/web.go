@@ -1,14 +1,17 @@
-// Package web shows views as pages: complete tables in HTML, without a script, a cookie or anything from
-// elsewhere. Names are text nodes, whatever they contain. It changes nothing.
+// Package web shows views as pages: complete tables in HTML, without a cookie or anything from elsewhere.
+// Names are text nodes, whatever they contain. It changes nothing.
 //
-// Read Handler first, then pages/layout.html; each page is the file of its name.
+// Read Handler first, then pages/layout.html; each page is the file of its name. A script adds the map and
+// what changes while a page is open: it is TypeScript in script, of which main.ts comes first, and
+// tools/web bundles it into pages/dovetail.js.
 package web
 
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"html/template"
@@ -31,8 +34,11 @@ const (
 	rowsMost = 200
 	// refreshLeast is the shortest time in seconds after which a page may ask to be read again.
 	refreshLeast, refreshMost = 2, 3600
-	// policy lets a page use its own style sheet and send its form, and nothing else.
-	policy = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	// policy lets a page use its own style sheet, send its form, run the script with that hash and let it
+	// ask for views, and nothing else.
+	policy = "default-src 'none'; script-src '%s'; connect-src 'self'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	// cacheFor is how long in seconds a browser keeps a file that has its hash in its address.
+	cacheFor = 31536000
 )
 
 // link is an entry of the navigation.
@@ -62,6 +68,12 @@ type page struct {
 	Refresh int // in seconds; 0: the page stays as it is
 	View    any
 	Rows    *rows // of the fleet
+	// Overview is what the line at the head of each page says; nil: nothing is known yet.
+	Overview *view.Overview
+	// Script and Style are the hashes of these files.
+	Script, Style string
+	// Again and Still are the addresses of the page that is read again and that is not.
+	Again, Still string
 }
 
 // rows is the part of a fleet that one page shows.
@@ -80,21 +92,20 @@ type rows struct {
 type site struct {
 	views     *live.Views
 	templates map[string]*template.Template
+	// script and style are the hashes of these files, as the attribute integrity has them.
+	script, style string
 }
 
 // Handler answers / and the pages below it. It must be reached under names of this computer only: who
 // may ask is whoever reaches the port.
 func Handler(views *live.Views) http.Handler {
-	s := &site{views, map[string]*template.Template{}}
+	s := &site{views, map[string]*template.Template{}, hashOf("dovetail.js"), hashOf("style.css")}
 	for _, name := range []string{"overview", "fleet", "node", "pending", "pools", "blockers", "next", "offerings", "cost", "error"} {
 		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /style.css", func(w http.ResponseWriter, r *http.Request) {
-		setHeaders(w)
-		w.Header().Set("Cache-Control", "max-age=60")
-		http.ServeFileFS(w, r, files, "pages/style.css")
-	})
+	mux.HandleFunc("GET /style.css", s.file("style.css", "text/css; charset=utf-8"))
+	mux.HandleFunc("GET /dovetail.js", s.file("dovetail.js", "text/javascript; charset=utf-8"))
 	mux.HandleFunc("GET /{$}", s.show("/", "Overview", "overview"))
 	for _, l := range links()[1:] {
 		mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
@@ -112,9 +123,36 @@ func (s *site) show(path, title, name string) http.HandlerFunc {
 	}
 }
 
-func setHeaders(w http.ResponseWriter) {
+// hashOf returns the hash of a file of pages.
+func hashOf(name string) string {
+	body, err := files.ReadFile("pages/" + name)
+	if err != nil {
+		panic(err) // it is in the binary
+	}
+	sum := sha256.Sum256(body)
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// file returns what answers with a file of pages, to be kept by browsers if its address has its hash.
+func (s *site) file(name, contentType string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, err := files.ReadFile("pages/" + name)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusNotFound)
+			return
+		}
+		s.setHeaders(w)
+		if r.URL.Query().Get("v") == hashOf(name) {
+			w.Header().Set("Cache-Control", "max-age="+strconv.Itoa(cacheFor)+", immutable")
+		}
+		w.Header().Set("Content-Type", contentType)
+		live.Write(w, r, http.StatusOK, body)
+	}
+}
+
+func (s *site) setHeaders(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", fmt.Sprintf(policy, s.script))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
@@ -132,7 +170,13 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, name, viewName stri
 			p.Title, p.Refresh = "Nothing yet", refreshLeast
 		}
 	}
-	p.View, p.At = v, instantOf(v)
+	p.View, p.At, p.Script, p.Style = v, instantOf(v), s.script, s.style
+	p.Again, p.Still = refreshPaths(r.URL)
+	if o, err := s.views.Of("overview", ""); err == nil {
+		if o, ok := o.(view.Overview); ok {
+			p.Overview = &o
+		}
+	}
 	if f, ok := v.(view.Fleet); ok {
 		p.Rows = rowsOf(&f, r.URL.Query())
 	}
@@ -141,19 +185,9 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, name, viewName stri
 		http.Error(w, fmt.Sprintf("the page cannot be made: %v", err), http.StatusInternalServerError)
 		return
 	}
-	setHeaders(w)
+	s.setHeaders(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.WriteHeader(status)
-		_, _ = w.Write(text.Bytes()) // whoever asked may be gone
-		return
-	}
-	w.Header().Set("Content-Encoding", "gzip")
-	w.WriteHeader(status)
-	z := gzip.NewWriter(w)
-	_, _ = z.Write(text.Bytes())
-	_ = z.Close()
+	live.Write(w, r, status, text.Bytes())
 }
 
 // refreshOf returns after how many seconds the page is to be read again; 0: never.
@@ -163,6 +197,15 @@ func refreshOf(q url.Values) int {
 		return 0
 	}
 	return min(max(n, refreshLeast), refreshMost)
+}
+
+// refreshPaths returns the addresses of a page that is read again, and that is not.
+func refreshPaths(at *url.URL) (again, still string) {
+	q := at.Query()
+	q.Set("refresh", "5")
+	again = "?" + q.Encode()
+	q.Del("refresh")
+	return again, "?" + q.Encode()
 }
 
 // instantOf returns the instant of a view.

@@ -2,6 +2,8 @@ package web_test
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
 	"flag"
 	"io"
 	"net/http"
@@ -200,7 +202,7 @@ func TestNamesAreText(t *testing.T) {
 			if n.Type != html.ElementNode {
 				continue
 			}
-			if n.Data == "img" || n.Data == "script" {
+			if n.Data == "img" || n.Data == "script" && (n.FirstChild != nil || n.Attr[0].Key != "src" || !strings.HasPrefix(n.Attr[0].Val, "/dovetail.js?v=sha256-")) {
 				t.Errorf("%s has an element %s", path, n.Data)
 			}
 			for _, a := range n.Attr {
@@ -220,14 +222,22 @@ func TestNothingComesFromElsewhere(t *testing.T) {
 	t.Parallel()
 	h := site(t, small, func(*cluster.Snapshot) {})
 	address := regexp.MustCompile(`(?:href|src|action)="([^"#]*)`)
-	for _, path := range append(paths(), "/style.css", "/node/none") {
+	script := sha256.Sum256(get(h, "/dovetail.js").Body.Bytes())
+	hash := "sha256-" + base64.StdEncoding.EncodeToString(script[:])
+	for _, path := range append(paths(), "/style.css", "/dovetail.js", "/node/none") {
 		w := get(h, path)
 		policy := w.Header().Get("Content-Security-Policy")
-		if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
+		if !strings.HasPrefix(policy, "default-src 'none'; script-src 'sha256-") || strings.Contains(policy, "script-src 'self'") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") {
 			t.Errorf("%s: policy %q", path, policy)
+		}
+		if !strings.Contains(policy, "script-src '"+hash+"';") {
+			t.Errorf("%s: policy %q does not have the hash of the script, %s", path, policy, hash)
 		}
 		if w.Header().Get("Set-Cookie") != "" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: headers %v", path, w.Header())
+		}
+		if path == "/dovetail.js" {
+			continue
 		}
 		for _, m := range address.FindAllStringSubmatch(w.Body.String(), -1) {
 			to := strings.ReplaceAll(m[1], "&amp;", "&")
