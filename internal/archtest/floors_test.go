@@ -34,7 +34,7 @@ var floors = [][]string{
 	{"internal/controller", "internal/cloud/remote/wiretest"},
 	{"internal/operator"},
 	{"internal/cli/nodegroups"},
-	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/savings"},
+	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/savings", "internal/tui"},
 	{"internal/cli"},
 	{"cmd"},
 	// Tests only; what they hold ships in no binary.
@@ -158,6 +158,21 @@ func TestOnlyTheRemoteProviderSpeaksGRPC(t *testing.T) {
 		for _, imp := range p.Imports {
 			if strings.HasPrefix(imp, "google.golang.org/grpc") {
 				t.Errorf("%s imports %s: only internal/cloud/remote speaks gRPC", p.ImportPath, imp)
+			}
+		}
+	}
+}
+
+// TestOnlyTopDrawsOnTheTerminal keeps the libraries that draw in one room. Whether there is a terminal at all is asked above it.
+func TestOnlyTopDrawsOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if p.ImportPath == module+"internal/tui" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "charm.land/") || strings.HasPrefix(imp, "github.com/charmbracelet/") && imp != "github.com/charmbracelet/x/term" {
+				t.Errorf("%s imports %s: only internal/tui draws on the terminal", p.ImportPath, imp)
 			}
 		}
 	}

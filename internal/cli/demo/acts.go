@@ -198,6 +198,7 @@ func (s *stage) linger(ctx context.Context, kubeconfig string) error {
   export KUBECONFIG=%s
   kubectl scale deployment web --replicas 20
   kubectl get nodepools,nodeclaims,nodes
+  dovetail top             # all of it in the terminal; ? lists the keys
   dovetail status          # also: nodes, pending, pools, blockers, offerings, cost, next
   dovetail explain POD     # why a pod is where it is; also of a node
 %s
