@@ -26,7 +26,7 @@ var floors = [][]string{
 	{"internal/core/pack", "internal/core/static", "internal/core/quarantine", "internal/core/lifecycle", "internal/core/nominate"},
 	{"internal/core/consolidate"},
 	{"internal/core/disrupt"},
-	{"internal/core/deletioncost"},
+	{"internal/core/deletioncost", "internal/core/forecast"},
 	{"internal/convert", "internal/kube/condition", "internal/controller/loop", "internal/decision/record", "internal/view"},
 	{"internal/kube/translate", "internal/kube/devices", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},
 	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/cloud/remote", "internal/sim/awssim"},
