@@ -31,7 +31,7 @@ var floors = [][]string{
 	{"internal/kube/translate", "internal/kube/devices", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/scenario"},
 	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/kwok", "internal/cloud/remote", "internal/sim/awssim"},
 	{"internal/kube/apply", "internal/kube/describe", "internal/kube/observe", "internal/decision/simulate", "internal/cloud/cloudtest"},
-	{"internal/controller", "internal/cloud/remote/wiretest"},
+	{"internal/controller", "internal/cloud/remote/wiretest", "internal/decision/whatif"},
 	{"internal/operator"},
 	{"internal/cli/nodegroups"},
 	{"internal/cli/demo", "internal/cli/doctor", "internal/cli/savings"},

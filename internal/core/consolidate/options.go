@@ -113,4 +113,6 @@ func (t *Terms) CooldownOf(r *cluster.ReschedulablePod) time.Duration {
 }
 
 // CoolsDownAt returns when a pod that has come may be evicted again.
-func (t *Terms) CoolsDownAt(r *cluster.ReschedulablePod) time.Time { return r.Moved.Add(t.CooldownOf(r)) }
+func (t *Terms) CoolsDownAt(r *cluster.ReschedulablePod) time.Time {
+	return r.Moved.Add(t.CooldownOf(r))
+}
