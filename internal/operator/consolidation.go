@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 )
 
 // addConsolidation adds the terms of consolidation.
@@ -55,4 +56,14 @@ func (s *Settings) terms() consolidate.Terms {
 		t.Rest = -1
 	}
 	return t
+}
+
+// packing returns what the settings say of where pods go and what is launched.
+func (s *Settings) packing() pack.Options {
+	return pack.Options{
+		MinValuesBestEffort: s.MinValuesPolicy == "BestEffort",
+		PriceCap:            s.LaunchPriceCap,
+		IgnorePreferences:   s.PreferencePolicy == "Ignore",
+		ResiliencePremium:   s.ResiliencePremium,
+	}
 }

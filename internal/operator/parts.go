@@ -205,12 +205,7 @@ func (p *Parts) loops() []registrant {
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
 	}
-	packing := pack.Options{
-		MinValuesBestEffort: p.Settings.MinValuesPolicy == "BestEffort",
-		PriceCap:            p.Settings.LaunchPriceCap,
-		IgnorePreferences:   p.Settings.PreferencePolicy == "Ignore",
-		ResiliencePremium:   p.Settings.ResiliencePremium,
-	}
+	packing := p.Settings.packing()
 	provisioner := p.provisioner(launcher(), packing, quarantine)
 	drains := &termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")}
 	loops := []registrant{

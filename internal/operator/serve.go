@@ -56,6 +56,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, vie
 		debug.Handle(journal.Path, decisions)
 		debug.Handle(journal.Path+"/", decisions)
 		debug.Handle(live.Path+"/", leads.leaderOnly(views.Handler()))
+		debug.Handle("GET "+TermsPath, leads.leaderOnly(terms(s, views)))
 		debug.Handle("/", leads.leaderOnly(web.Handler(views)))
 	}
 	if s.EnableProfiling {

@@ -191,3 +191,21 @@ func capacityType(n *corev1.Node) string {
 		return text // reserved, CAPACITY_BLOCK: no price is known
 	}
 }
+
+// CatalogFor returns what the node classes of objects' NodePools offer, with the prices that this package
+// presumes, and what these rest on.
+func CatalogFor(objects []client.Object) (simulate.Catalog, []string, error) {
+	p, err := pricesFor(objects)
+	if err != nil {
+		return simulate.Catalog{}, nil, err
+	}
+	from := p.vocabulary
+	from.TypesOf = p.typesOf
+	var pools []*karpenterv1.NodePool
+	for _, o := range objects {
+		if np, is := o.(*karpenterv1.NodePool); is {
+			pools = append(pools, np)
+		}
+	}
+	return from, p.presumed(pools), nil
+}

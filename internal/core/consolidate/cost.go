@@ -29,12 +29,12 @@ func evictionWeight(r *cluster.ReschedulablePod, now time.Time) float64 {
 
 // youth makes it dearer to remove a young node: twice as much at first.
 func youth(age time.Duration) float64 {
-	return 1 + max(0, 1-age.Hours()/young.Hours())
+	return 1 + max(0, 1-age.Hours()/Young.Hours())
 }
 
 // AnyYoung reports whether time alone makes it cheaper to remove one of our nodes.
 func AnyYoung(snap *cluster.Snapshot) bool {
-	return slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return n.Claim != "" && snap.At.Sub(n.Created) < young })
+	return slices.ContainsFunc(snap.Nodes, func(n cluster.Node) bool { return n.Claim != "" && snap.At.Sub(n.Created) < Young })
 }
 
 // total is what a pool's nodes cost and would disrupt together.

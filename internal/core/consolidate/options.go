@@ -111,3 +111,8 @@ func (t *Terms) CoolingDown(r *cluster.ReschedulablePod, at time.Time) verdict.V
 func (t *Terms) CooldownOf(r *cluster.ReschedulablePod) time.Duration {
 	return t.Rest << max(r.Moves-1, 0)
 }
+
+// CoolsDownAt returns when a pod that has come may be evicted again.
+func (t *Terms) CoolsDownAt(r *cluster.ReschedulablePod) time.Time {
+	return r.Moved.Add(t.CooldownOf(r))
+}

@@ -30,9 +30,9 @@ const (
 
 	// Costs.
 
-	// young is for how long after its launch a node is dearer to remove, twice as dear at
+	// Young is for how long after its launch a node is dearer to remove, twice as dear at
 	// first: what changes within the hour often changes back.
-	young = time.Hour
+	Young = time.Hour
 	// balancedMin is the score that pools whose policy is Balanced ask for: fixed by the API.
 	balancedMin = 0.5
 	// leastSaving is what any change must save, in dollars per hour: less is rounding.

@@ -62,7 +62,7 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 			return Case{}, err
 		}
 		markReady(np)
-		store.Pools().SetTypes(mirror.ClassOfPool(np), from.typesOf(np), nil)
+		store.Pools().SetTypes(mirror.ClassOfPool(np), from.TypesFor(np), nil)
 		if err := store.Observe(np); err != nil {
 			return Case{}, err
 		}
@@ -90,8 +90,8 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	return c, nil
 }
 
-// typesOf returns what can be launched from a NodePool.
-func (c *Catalog) typesOf(np *karpenterv1.NodePool) []*catalog.Type {
+// TypesFor returns what can be launched from a NodePool.
+func (c *Catalog) TypesFor(np *karpenterv1.NodePool) []*catalog.Type {
 	if c.TypesOf != nil {
 		return c.TypesOf(np)
 	}

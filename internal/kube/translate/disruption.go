@@ -135,9 +135,9 @@ func policy(np *karpenterv1.NodePool) string {
 	return cluster.PolicyUnderutilized
 }
 
-// budgets returns a pool's budgets at an instant. A budget that cannot be read allows no
+// Budgets returns a pool's budgets at an instant. A budget that cannot be read allows no
 // disruption.
-func budgets(np *karpenterv1.NodePool, now time.Time) []cluster.Budget {
+func Budgets(np *karpenterv1.NodePool, now time.Time) []cluster.Budget {
 	zone, zoneErr := timeZone(np)
 	var out []cluster.Budget
 	for i := range np.Spec.Disruption.Budgets {

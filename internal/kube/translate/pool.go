@@ -21,7 +21,7 @@ func Pool(np *karpenterv1.NodePool, types []*catalog.Type, now time.Time) cluste
 	p := cluster.Pool{
 		Name: np.Name, Types: types, Taints: Taints(np.Spec.Template.Spec.Taints),
 		Limits: Quantities(np.Spec.Limits), Unready: unready(np),
-		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: Static(np), Replicas: Replicas(np), Budgets: budgets(np, now), Paused: Paused(np),
+		ConsolidateAfter: ConsolidateAfter(np), Policy: policy(np), Static: Static(np), Replicas: Replicas(np), Budgets: Budgets(np, now), Paused: Paused(np),
 		EvictionHourly: positive(np, EvictionHourlyAnnotationKey), SavingShareMin: positive(np, SavingShareMinAnnotationKey),
 	}
 	if np.Spec.Weight != nil {

@@ -1,24 +1,15 @@
 // Package table draws views as text. A table has a line for each thing, columns that align, and after it
-// what no column can say. Read Write first, then words.go (figures as text).
+// what no column can say. Read Write first, then whatif.go, printer.go (columns) and words.go (figures as text).
 package table
 
 import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/view"
 )
-
-// Options say how a view is drawn.
-type Options struct {
-	// Wide adds columns.
-	Wide bool
-	// Now is when it is drawn: ages count from the view's own instant, and what is old is said to be.
-	Now time.Time
-}
 
 // staleAfter is from when on a view is said to be old.
 const staleAfter = time.Minute
@@ -55,6 +46,9 @@ func Write(w io.Writer, v any, opts Options) error {
 	case *view.Next:
 		head = v.Head
 		p.next(v)
+	case *view.WhatIf:
+		head.At = opts.Now // what was read is as old as the answer
+		p.whatIf(v)
 	default:
 		return fmt.Errorf("there is no table for %T", v)
 	}
@@ -63,31 +57,6 @@ func Write(w io.Writer, v any, opts Options) error {
 	}
 	_, err := io.WriteString(w, p.b.String())
 	return err
-}
-
-// printer gathers the text.
-type printer struct {
-	opts Options
-	b    strings.Builder
-}
-
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
-
-// columnGap is how many blanks are between columns, as kubectl has it.
-const columnGap = 3
-
-// table writes rows in columns that align. Text in a cell can't begin a new line or a column.
-func (p *printer) table(header []string, rows [][]string) {
-	t := tabwriter.NewWriter(&p.b, 0, 0, columnGap, ' ', 0)
-	for _, row := range append([][]string{header}, rows...) {
-		for i := range row {
-			if row[i] = plain(row[i]); row[i] == "" {
-				row[i] = "-"
-			}
-		}
-		fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), " "))
-	}
-	_ = t.Flush() // a Builder takes all
 }
 
 func (p *printer) overview(v *view.Overview) {
