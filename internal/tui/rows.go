@@ -265,7 +265,7 @@ func decisionRows(m *Moment, _ part) (rows []row) {
 		rows = append(rows, row{
 			key: fmt.Sprint(d.ID), tone: in, reason: string(d.Loop), value: d,
 			cells: []cell{
-				number(fmt.Sprintf("#%d", d.ID), float64(d.ID)), number(duration(m.At.Sub(last)), m.At.Sub(last).Seconds()), text(string(d.Loop)), text(marksOf(d)),
+				number(fmt.Sprintf("#%s", d.ID), float64(d.ID.Number)), number(duration(m.At.Sub(last)), m.At.Sub(last).Seconds()), text(string(d.Loop)), text(marksOf(d)),
 				text(fmt.Sprintf("%d", d.Pending)), text(price), number(d.Took.Round(time.Millisecond).String(), d.Took.Seconds()), number(fmt.Sprint(d.Again), float64(d.Again)), text(decided(d)),
 			},
 			facts: func() []string { return decisionFacts(d) },
@@ -321,7 +321,7 @@ func decisionFacts(d *journal.Head) []string {
 	if d.Again > 0 {
 		facts = append(facts, fmt.Sprintf("the same was decided %s more, the last time at %s", counted(int(d.Again), "time"), table.Clock(d.Until)))
 	}
-	return append(facts, fmt.Sprintf("dovetail replay --id %d makes it again and shows its nodes and pods", d.ID))
+	return append(facts, fmt.Sprintf("dovetail replay --id %s makes it again and shows its nodes and pods", d.ID))
 }
 
 func blockerRows(m *Moment, _ part) (rows []row) {
