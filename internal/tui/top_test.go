@@ -90,16 +90,16 @@ func knownOf(snap *cluster.Snapshot) *known {
 	return &known{
 		views: &live.Views{Latest: latest, Now: func() time.Time { return at }}, asked: map[string]int{},
 		listing: journal.Listing{Decisions: []journal.Head{
-			{ID: 16, At: at.Add(-time.Hour), Loop: record.Disruption, Nodes: 4, Removals: 1, Steps: 1, Launches: 1, PriceBefore: 1.08, PriceAfter: 0.88, FleetBound: 0.8, Took: 12 * time.Millisecond},
-			{ID: 17, At: at.Add(-2 * time.Minute), Loop: record.Provisioning, Pending: 3, Placed: 1, Launched: 2, Launches: 1, Nodes: 3, PriceBefore: 0.68, PriceAfter: 0.88, Bound: 0.2, Took: 4 * time.Millisecond},
-			{ID: 18, At: at.Add(-3 * time.Second), Loop: record.Provisioning, Pending: 3, Refused: 1, Nodes: 4, PriceBefore: 0.88, PriceAfter: 0.88, Again: 7, Until: at, Error: "conflict"},
+			{ID: journal.ID{Number: 16, Stamp: "k3f9"}, At: at.Add(-time.Hour), Loop: record.Disruption, Nodes: 4, Removals: 1, Steps: 1, Launches: 1, PriceBefore: 1.08, PriceAfter: 0.88, FleetBound: 0.8, Took: 12 * time.Millisecond},
+			{ID: journal.ID{Number: 17, Stamp: "k3f9"}, At: at.Add(-2 * time.Minute), Loop: record.Provisioning, Pending: 3, Placed: 1, Launched: 2, Launches: 1, Nodes: 3, PriceBefore: 0.68, PriceAfter: 0.88, Bound: 0.2, Took: 4 * time.Millisecond},
+			{ID: journal.ID{Number: 18, Stamp: "k3f9"}, At: at.Add(-3 * time.Second), Loop: record.Provisioning, Pending: 3, Refused: 1, Nodes: 4, PriceBefore: 0.88, PriceAfter: 0.88, Again: 7, Until: at, Error: "conflict"},
 		}},
 		answers: map[string][]journal.Answer{
-			"pod default/huge":      {{Kind: "pod", Name: "default/huge", Now: "pending, refused", Ends: "an instance type is large enough", Says: []journal.Say{{First: at.Add(-time.Minute), Last: at, Times: 8, Decision: 18, What: "no node can take it", Details: []string{"pool general: too large"}}}}},
+			"pod default/huge":      {{Kind: "pod", Name: "default/huge", Now: "pending, refused", Ends: "an instance type is large enough", Says: []journal.Say{{First: at.Add(-time.Minute), Last: at, Times: 8, Decision: journal.ID{Number: 18, Stamp: "k3f9"}, What: "no node can take it", Details: []string{"pool general: too large"}}}}},
 			"node ip-10-0-2-2":      {{Kind: "node", Name: "ip-10-0-2-2", Pool: "general", Now: "stays", Ends: "PodDisruptionBudget db allows an eviction", Says: []journal.Say{}}},
-			"nodeclaim ip-10-0-1-7": {{Kind: "nodeclaim", Name: "ip-10-0-1-7", Now: "runs pods", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: 16, What: "launched: the cheapest of 2 offerings"}}}},
+			"nodeclaim ip-10-0-1-7": {{Kind: "nodeclaim", Name: "ip-10-0-1-7", Now: "runs pods", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: journal.ID{Number: 16, Stamp: "k3f9"}, What: "launched: the cheapest of 2 offerings"}}}},
 			"instancetype four":     {{Kind: "instancetype", Name: "four", Now: "launched by general and batch", Facts: []string{"spot in a is short"}}},
-			"web-gone":              {{Kind: "pod", Name: "default/web-gone", Now: "gone", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: 16, What: "evicted: its node was drifted"}}}},
+			"web-gone":              {{Kind: "pod", Name: "default/web-gone", Now: "gone", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: journal.ID{Number: 16, Stamp: "k3f9"}, What: "evicted: its node was drifted"}}}},
 		},
 	}
 }
