@@ -153,6 +153,7 @@ func run(ctx context.Context, opts Options) error {
 		if !awaitCluster(ctx, &opts) {
 			return nil
 		}
+		reportDefinitions(ctx, &opts)
 		err := term(ctx, &opts, m, objects, srv)
 		srv.setReady(nil)
 		if ctx.Err() != nil {

@@ -123,12 +123,6 @@ func rbacObjects(t *testing.T, dir string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range objects { // launch records are about to be kept elsewhere; then this loop goes
-		if rules, is, _ := unstructured.NestedSlice(o.Object, "rules"); is {
-			rules = slices.DeleteFunc(rules, func(rule any) bool { return fmt.Sprint(rule.(map[string]any)["resources"]) == "[configmaps]" })
-			o.Object["rules"] = rules
-		}
-	}
 	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GroupVersionKind().Group != rbacv1.GroupName
 	})

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,7 +29,7 @@ func TestPause(t *testing.T) {
 		np.Spec.Disruption.ConsolidateAfter = karpenterv1.NillableDuration{}
 		np.Spec.Disruption.Budgets = nil
 	})
-	kubeconfig := asInstalled(t, cluster, c)
+	kubeconfig := asInstalled(t, cluster, c, "providers")
 	run := func() *process { return controller(t, kubeconfig, "--batch-idle-duration", "300ms") }
 	s := &pauseScript{t, c, cluster.Kubeconfig, run(), nil}
 	t.Cleanup(func() {
@@ -43,29 +44,35 @@ func TestPause(t *testing.T) {
 	s.say("disruption of all NodePools is paused; dovetail resume resumes it", "pause", "--reason", "incident 42")
 	s.await("paused", 1, "disruption is paused: "+says)
 	s.drift("two")
-	s.await("drifted", 1, "disruption of pool default is paused: "+says)
-	said(t, c, "default", "DisruptionPaused", says)
+	s.await("drifted", 1, "disruption of pool general is paused: "+says)
+	said(t, c, "general", "DisruptionPaused", says)
 	if found := expect(t, 0, "doctor", "--kubeconfig", cluster.Kubeconfig, "--cloud-provider", "kwok"); !strings.Contains(found, "paused by "+says) {
 		t.Errorf("doctor does not say that disruption is paused:\n%s", found)
 	}
 	s.process.kill()
 	s.process = run()
-	s.await("drifted", 1, "disruption of pool default is paused: "+says)
+	testkit.Eventually(t, patience, func() error {
+		if !strings.Contains(s.process.String(), `"message":"started"`) {
+			return errors.New("the controller has not started")
+		}
+		return nil
+	})
+	s.await("drifted", 1, "disruption of pool general is paused: "+says)
 	s.unchanged()
 	s.say("disruption of all NodePools is resumed", "resume")
 	s.replaced(pods)
 	s.say("disruption was not paused: there is no ConfigMap kube-system/dovetail-pause", "resume")
 
 	const annotation = "annotation dovetail.sh/pause-disruption"
-	s.say("disruption of NodePool default is paused; dovetail resume default resumes it", "pause", "default")
+	s.say("disruption of NodePool general is paused; dovetail resume general resumes it", "pause", "general")
 	s.await("paused", 1, "disruption is paused: "+annotation)
 	s.drift("three")
-	s.await("drifted", 1, "disruption of pool default is paused: "+annotation)
+	s.await("drifted", 1, "disruption of pool general is paused: "+annotation)
 	s.unchanged()
-	s.say("disruption of NodePool default is resumed", "resume", "default")
+	s.say("disruption of NodePool general is resumed", "resume", "general")
 	s.replaced(pods)
 	s.await("resumed", 0, "")
-	said(t, c, "default", "DisruptionResumed", "by choice again")
+	said(t, c, "general", "DisruptionResumed", "by choice again")
 }
 
 // pauseScript is a cluster whose disruption is paused and resumed.
@@ -94,12 +101,12 @@ func (s *pauseScript) await(what string, metric int, words string) {
 		view = []string{"nodes", "-o", "wide"}
 	}
 	testkit.Eventually(s, patience, func() error {
-		if want := fmt.Sprintf("dovetail_disruption_paused{nodepool=\"default\"} %d\n", metric); !strings.Contains(s.metrics(), want) {
+		if want := fmt.Sprintf("dovetail_disruption_paused{nodepool=\"general\"} %d\n", metric); !strings.Contains(s.metrics(), want) {
 			return fmt.Errorf("%s: no metric %s", what, want)
 		}
 		shown := expect(s.T, 0, append(view, "--address", s.process.address("debug"))...)
 		for line := range strings.Lines(shown) {
-			if what == "drifted" && strings.Contains(line, "default-") && !strings.Contains(line, "drifted (NodePoolDrifted); "+words) {
+			if what == "drifted" && strings.Contains(line, "general-") && !strings.Contains(line, "drifted (NodePoolDrifted); "+words) {
 				return fmt.Errorf("the node's reason is another: %s", line)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,12 +18,16 @@ import (
 const serviceAccount = "system:serviceaccount:kube-system:dovetail"
 
 // asInstalled returns a kubeconfig for a controller with the rights that deploy/kubernetes gives
-// it, and no others.
-func asInstalled(t *testing.T, cluster *testkit.Cluster, c client.Client) (kubeconfig string) {
+// it, with those in the directories named there besides, and no others.
+func asInstalled(t *testing.T, cluster *testkit.Cluster, c client.Client, besides ...string) (kubeconfig string) {
 	t.Helper()
-	objects, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes")))
-	if err != nil {
-		t.Fatal(err)
+	var objects []*unstructured.Unstructured
+	for _, dir := range append([]string{"."}, besides...) {
+		more, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes", dir)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, more...)
 	}
 	for _, o := range objects {
 		to := client.NewDryRunClient(c) // the controller itself is one of ours

@@ -2,9 +2,7 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +19,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 )
 
@@ -86,14 +85,14 @@ func definitions(ctx context.Context, c client.Client, provider string) []Findin
 	for _, want := range own {
 		has := want.NewEmptyInstance().(*unstructured.Unstructured)
 		err := c.Get(ctx, client.ObjectKeyFromObject(want), has)
-		kind, _, _ := unstructured.NestedString(want.Object, "spec", "names", "kind")
+		kind := crd.Kind(want)
 		kinds = append(kinds, kind)
 		switch {
 		case apierrors.IsNotFound(err):
 			missing = append(missing, kind)
 		case err != nil:
 			return []Finding{{Check: check, Status: checkup.Skipped, Found: err.Error()}}
-		case !reflect.DeepEqual(schemas(want), schemas(has)):
+		case !crd.SameSchemas(want, has):
 			other = append(other, kind)
 		}
 	}
@@ -112,27 +111,11 @@ func definitionsOf(provider string) ([]*unstructured.Unstructured, error) {
 	if provider == "kwok" {
 		ofOther = awsv1.Group
 	}
-	own, err := ownDefinitions()
+	own, err := crd.Definitions()
 	return slices.DeleteFunc(own, func(o *unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 		return group == ofOther
 	}), err
-}
-
-// schemas returns the schema of each version, in one form.
-func schemas(definition *unstructured.Unstructured) map[string]string {
-	out := map[string]string{}
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, v := range versions {
-		if v, ok := v.(map[string]any); ok {
-			text, err := json.Marshal(v["schema"])
-			if err != nil {
-				text = []byte(err.Error())
-			}
-			out[fmt.Sprint(v["name"])] = string(text)
-		}
-	}
-	return out
 }
 
 // holders says who holds a lease of an autoscaler of this API, in whatever namespace.

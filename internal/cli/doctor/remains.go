@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
 )
 
@@ -50,7 +51,7 @@ type definition struct {
 
 // installed returns those of our definitions that are installed.
 func installed(ctx context.Context, c client.Client) (all []definition) {
-	own, err := ownDefinitions()
+	own, err := crd.Definitions()
 	if err != nil {
 		return nil
 	}

@@ -104,7 +104,7 @@ func TestEverySettingHasAValue(t *testing.T) {
 			settings[name] = v
 		}
 	}
-	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection"} {
+	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection", "pauseDisruption"} {
 		settings[name] = true
 	}
 	settings["logFormat"] = "console"

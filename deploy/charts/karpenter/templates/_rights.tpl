@@ -30,6 +30,7 @@ the rest. */}}
 {{- $provider := list -}}
 {{- range $rules -}}
   {{- $group := index .apiGroups 0 -}}
+  {{- if eq $group "apiextensions.k8s.io" }}{{/* a definition is of the group in its name */}}{{ $group = regexReplaceAll "^[^.]+[.]" (index .resourceNames 0) "" }}{{ end -}}
   {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh") -}}
     {{- if eq $group (get (dict "kwok" "karpenter.kwok.sh" "aws" "karpenter.k8s.aws") $.Values.provider) }}{{ $provider = append $provider . }}{{ end -}}
   {{- else if and (eq (lower (get $env "NOMINATE_PODS")) "false") (has "pods/status" .resources) -}}
