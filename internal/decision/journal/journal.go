@@ -84,7 +84,10 @@ type Journal struct {
 	snapshots atomic.Int64
 	disk      *disk // nil: none
 
-	mu sync.Mutex // protects everything below
+	// writing is held while a decision is written, also to disk, and by who reads pieces. mu is held for a moment
+	// at a time, so that a question does not wait for a first snapshot. Who needs both takes writing first.
+	writing sync.Mutex
+	mu      sync.Mutex // protects everything below, but for the pieces of the store; only the writer changes it
 	store
 	last  map[asker]*last
 	lines *timelines
@@ -182,6 +185,8 @@ func (j *Journal) Run(ctx context.Context) {
 		}
 		break
 	}
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sayAllAgain()
@@ -207,19 +212,22 @@ func (j *Journal) take(h handed) {
 }
 
 func (j *Journal) write(h handed) (outcome string, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.writing.Lock()
+	defer j.writing.Unlock()
 	defer func() { // a bug here must not end the controller
 		if r := recover(); r != nil {
 			outcome, err = Failed, fmt.Errorf("bug: %v", r)
 		}
 	}()
 	d := h.decision
-	if !h.isShort && d.Loop != record.Static {
-		j.seen[d.Loop] = d.Snapshot
-	}
 	essence := j.lines.essence(d)
-	if outcome := j.isKnown(d, h.id, essence); outcome != "" {
+	j.locked(func() {
+		if !h.isShort && d.Loop != record.Static {
+			j.seen[d.Loop] = d.Snapshot
+		}
+		outcome = j.isKnown(d, h.id, essence)
+	})
+	if outcome != "" {
 		return outcome, nil
 	}
 	if h.id.IsZero() || j.find(h.id) != nil {
@@ -229,21 +237,34 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	if h.isShort {
 		head.Pending, head.Nodes, head.NoSnapshot = h.pending, h.nodes, true
 	}
-	k, err := j.keep(d, head)
+	k, err := j.encode(d, head)
 	if err != nil {
 		return Failed, err
 	}
+	j.locked(func() { j.decided(d, k, essence) })
+	j.decisionToDisk(k)
+	j.locked(j.trim)
+	return Written, nil
+}
+
+// locked calls do with mu held.
+func (j *Journal) locked(do func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	do()
+}
+
+// decided takes in a decision that is kept.
+func (j *Journal) decided(d *record.Decision, k *kept, essence uint64) {
+	j.add(k)
 	j.toDisk(j.sameLine(askerOf(d)))
 	if len(j.last) >= askersMax { // most are pools that are gone
 		j.sayAllAgain()
 		clear(j.last)
 		clear(j.lines.current)
 	}
-	j.last[askerOf(d)] = &last{id: head.ID, essence: essence, idle: idle(d), at: d.At(), written: d.At()}
-	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: head.ID})
-	j.decisionToDisk(k)
-	j.trim()
-	return Written, nil
+	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence, idle: idle(d), at: d.At(), written: d.At()}
+	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: k.head.ID})
 }
 
 // sayAllAgain writes to the disk how often each newest decision was come to since that was last
@@ -414,16 +435,16 @@ func writeLine(w io.Writer, l *line) error {
 // held returns what is in memory: a line of statements, the pieces and the decisions; with an id
 // that decision alone, with its pieces. They are shared: nobody changes them.
 func (j *Journal) held(id ID) (said []byte, pieces []*piece, decisions []kept, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !id.IsZero() {
-		k := j.find(id)
-		if k == nil {
-			return nil, nil, nil, fmt.Errorf("decision %s: %w", id, ErrNoDecision)
-		}
-		pieces, err = j.piecesOf(k)
-		return nil, pieces, []kept{*k}, err
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	if id.IsZero() {
+		j.locked(func() { said, err = timelineLine(j.lines.all()) })
+		return said, j.pieces.list(), j.all(), err
 	}
-	said, err = timelineLine(j.lines.all())
-	return said, j.pieces.list(), j.all(), err
+	k := j.find(id)
+	if k == nil {
+		return nil, nil, nil, fmt.Errorf("decision %s: %w", id, ErrNoDecision)
+	}
+	pieces, err = j.piecesOf(k)
+	return nil, pieces, []kept{*k}, err
 }

@@ -384,6 +384,35 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// asking asks the journal whenever a piece is put.
+type asking struct {
+	record.Pieces
+	ask func()
+	put int
+}
+
+func (a *asking) Put(name string, text []byte, refs []int64) int64 {
+	a.ask()
+	a.put++
+	return a.Pieces.Put(name, text, refs)
+}
+
+// TestQuestionsAreAnsweredWhileADecisionIsWritten: the first snapshot of a large cluster takes seconds.
+func TestQuestionsAreAnsweredWhileADecisionIsWritten(t *testing.T) {
+	t.Parallel()
+	j, _ := keep(t, Options{}, decide(t, 0, "pod w cpu=9\n"))
+	during := &asking{Pieces: j.pieces, ask: func() {
+		if answers := j.Explain(Subject{Kind: KindPod, Name: "w"}); len(answers) != 1 || len(j.Heads()) != 1 || len(j.Refusals()) != 1 {
+			t.Errorf("it answers %+v, heads %+v", answers, j.Heads())
+		}
+	}}
+	j.writer = record.NewWriter(during)
+	j.takeNow(decide(t, 1, "pod x cpu=1\n"))
+	if during.put == 0 || len(j.Heads()) != 2 {
+		t.Errorf("%d pieces were put, %d decisions are kept", during.put, len(j.Heads()))
+	}
+}
+
 // stuck is a reader that does not read: each write waits until it is let go.
 type stuck struct {
 	httptest.ResponseRecorder

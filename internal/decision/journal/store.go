@@ -51,8 +51,8 @@ func newStore(memory int64) store {
 	return store{memory: memory, pieces: p, writer: record.NewWriter(p)}
 }
 
-// keep keeps a decision.
-func (s *store) keep(d *record.Decision, head Head) (*kept, error) {
+// encode writes a decision, and puts into the pieces what it needs of them.
+func (s *store) encode(d *record.Decision, head Head) (*kept, error) {
 	s.pieces.begin()
 	if s.noSnapshots > 0 {
 		s.noSnapshots--
@@ -71,10 +71,13 @@ func (s *store) keep(d *record.Decision, head Head) (*kept, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compress decision of %s: %w", d.Loop, err)
 	}
-	k := &kept{head, body, s.pieces.round}
+	return &kept{head, body, s.pieces.round}, nil
+}
+
+// add adds a decision that was encoded.
+func (s *store) add(k *kept) {
 	s.kept = append(s.kept, k)
 	s.bytes += k.size()
-	return k, nil
 }
 
 // trim brings the store below its bound: the oldest snapshots go first, their plans later.

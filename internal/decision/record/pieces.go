@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"unsafe"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -35,30 +36,31 @@ const sharedMax = 50_000
 type Writer struct {
 	pieces Pieces
 	// doc writes decisions, piece the pieces; whole are piece's forms of what has a piece of its own.
-	doc, piece *encoder
-	whole      map[reflect.Type]form
-	same       equal
+	doc, piece         *encoder
+	whole              map[reflect.Type]form
+	sameNode, samePool equal
 	// round counts decisions. refs are those of the piece at hand.
 	round int64
 	refs  []int64
-	nodes map[string]*writtenNode
+	nodes map[string]*writtenValue[cluster.Node]
+	pools map[string]*writtenValue[cluster.Pool]
 	// shared are constraints and types by pointer, twins by their text: to the core two pointers to
 	// equal constraints are two pod equivalence classes, so they are two pieces.
 	shared map[any]*sharedPiece
 	twins  map[string][]*sharedPiece
-	// deps gathers the constraints of the node at hand; nil: there is none.
+	// deps gathers the constraints and types of the node or NodePool at hand; nil: there is none.
 	deps *[]dep
 }
 
-// dep is a piece that a node refers to, with the pointer that it had.
+// dep is a piece that a node or NodePool refers to, with the pointer that it had.
 type dep struct {
 	piece *sharedPiece
 	owner any
 }
 
-// writtenNode is a node as it was last written.
-type writtenNode struct {
-	node   cluster.Node
+// writtenValue is a node or NodePool as it was last written.
+type writtenValue[T any] struct {
+	value  T
 	number int64
 	deps   []dep
 }
@@ -71,7 +73,7 @@ type sharedPiece struct {
 
 // NewWriter returns a Writer that has written nothing.
 func NewWriter(pieces Pieces) *Writer {
-	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, same: equalOf(reflect.TypeFor[cluster.Node]())}
+	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, sameNode: equalOf(reflect.TypeFor[cluster.Node]()), samePool: equalOf(reflect.TypeFor[cluster.Pool]())}
 	w.forget()
 	w.doc = &encoder{tables: shared()[:1], forms: map[reflect.Type]form{}}
 	w.doc.own = func(t reflect.Type, _ form) form {
@@ -87,7 +89,8 @@ func NewWriter(pieces Pieces) *Writer {
 }
 
 func (w *Writer) forget() {
-	w.nodes, w.shared, w.twins = map[string]*writtenNode{}, map[any]*sharedPiece{}, map[string][]*sharedPiece{}
+	w.nodes, w.pools = map[string]*writtenValue[cluster.Node]{}, map[string]*writtenValue[cluster.Pool]{}
+	w.shared, w.twins = map[any]*sharedPiece{}, map[string][]*sharedPiece{}
 }
 
 // Write returns the written form of a decision, and puts into the pieces what it needs of them. The
@@ -99,7 +102,7 @@ func (w *Writer) Write(d *Decision) (text []byte, err error) {
 			err = fmt.Errorf("encode decision of %s: %v", d.Loop, r)
 		}
 	}()
-	if len(w.shared) > sharedMax || len(w.nodes) > 2*len(d.Snapshot.Nodes)+1000 {
+	if len(w.shared) > sharedMax || len(w.nodes) > 2*len(d.Snapshot.Nodes)+1000 || len(w.pools) > 2*len(d.Snapshot.Pools)+1000 {
 		w.forget()
 	}
 	w.round++
@@ -223,16 +226,16 @@ func (w *Writer) keepNodes(s *cluster.Snapshot) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		had := w.nodes[n.Name]
-		if had != nil && (!w.same(reflect.ValueOf(&had.node).Elem(), reflect.ValueOf(n).Elem()) || !w.keepDeps(had) || !w.pieces.Use(had.number)) {
+		if had != nil && (!w.sameNode(unsafe.Pointer(&had.value), unsafe.Pointer(n)) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number)) {
 			delete(w.nodes, n.Name)
 		}
 	}
 }
 
-// keepDeps says that the constraints of a node belong to their pointers in this round; false: one
+// keepDeps says that what a node or NodePool refers to belongs to its pointers in this round; false: one
 // belongs to another already.
-func (w *Writer) keepDeps(n *writtenNode) bool {
-	for _, d := range n.deps {
+func (w *Writer) keepDeps(deps []dep) bool {
+	for _, d := range deps {
 		if d.piece.round == w.round && d.piece.owner != d.owner {
 			return false
 		}
@@ -247,7 +250,7 @@ func (w *Writer) nodeList(v reflect.Value) int64 {
 		n := v.Index(i).Addr().Interface().(*cluster.Node) //nolint:forcetypeassert // it is a list of those
 		had := w.nodes[n.Name]
 		if had == nil {
-			had = &writtenNode{node: *n}
+			had = &writtenValue[cluster.Node]{value: *n}
 			w.deps = &had.deps
 			text, refs := w.textOf(v.Index(i), v.Type().Elem())
 			w.deps = nil
@@ -262,8 +265,17 @@ func (w *Writer) nodeList(v reflect.Value) int64 {
 func (w *Writer) poolList(v reflect.Value) int64 {
 	numbers := make([]int64, v.Len())
 	for i := range numbers {
-		text, refs := w.textOf(v.Index(i), v.Type().Elem())
-		numbers[i] = w.pieces.Put("pool/"+v.Index(i).FieldByName("Name").String(), text, refs)
+		p := v.Index(i).Addr().Interface().(*cluster.Pool) //nolint:forcetypeassert // it is a list of those
+		had := w.pools[p.Name]
+		if had == nil || !w.samePool(unsafe.Pointer(&had.value), unsafe.Pointer(p)) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number) {
+			had = &writtenValue[cluster.Pool]{value: *p}
+			w.deps = &had.deps
+			text, refs := w.textOf(v.Index(i), v.Type().Elem())
+			w.deps = nil
+			had.number = w.pieces.Put("pool/"+p.Name, text, refs)
+			w.pools[p.Name] = had
+		}
+		numbers[i] = had.number
 	}
 	return w.pieces.Put("pools", listText(numbers), numbers)
 }
