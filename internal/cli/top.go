@@ -137,7 +137,7 @@ func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, er
 // controllerSource asks a controller. It finds the one that leads again after that did not answer.
 type controllerSource struct {
 	flags controllerFlags
-	ctx   context.Context //nolint:containedctx // forwarded ports live as long as it does
+	ctx   context.Context // forwarded ports live as long as it does
 
 	mu      sync.Mutex // protects everything below, and is held while a controller is looked for
 	address string     // empty: it is to be looked for
@@ -199,7 +199,7 @@ func (s *controllerSource) judge(ctx context.Context, err error) error {
 func (s *controllerSource) Fill(ctx context.Context, part, by string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, topPatience)
 	defer cancel()
-	address, err := s.locate()
+	address, err := s.locate() //nolint:contextcheck // what is forwarded outlives the question
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *controllerSource) Fill(ctx context.Context, part, by string, into any) 
 
 // Explain asks about a subject.
 func (s *controllerSource) Explain(ctx context.Context, subject journal.Subject) ([]journal.Answer, error) {
-	address, err := s.locate()
+	address, err := s.locate() //nolint:contextcheck // what is forwarded outlives the question
 	if err != nil {
 		return nil, err
 	}
