@@ -25,7 +25,6 @@ func TestTopIsCalledWrongly(t *testing.T) {
 		"top --session a --live":             {2, "nothing else is read or recorded"},
 		"top --session a --record b":         {2, "nothing else is read or recorded"},
 		"top --live --address localhost:1":   {2, "--live asks no controller"},
-		"top --catalog azure":                {2, "must be kwok or ec2"},
 		"top --columns a":                    {2, "unknown flag"},
 		"top --session a --kubeconfig there": {2, "nothing else is read or recorded"},
 	} {
