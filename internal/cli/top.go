@@ -26,8 +26,8 @@ const topPatience = 15 * time.Second
 // topFlags are those of top.
 type topFlags struct {
 	controllerFlags
-	session, record, catalog string
-	live, noColor, ascii     bool
+	session, record      string
+	live, noColor, ascii bool
 }
 
 func newTop() *cobra.Command {
@@ -41,8 +41,8 @@ Enter explains what the row under the cursor is about; / filters, and asks about
 
 The replica that leads is asked on its debug port, through the API server, as dovetail status does. Where
 no controller can be asked, the cluster is read from the API server alone, at most every five seconds (with
---live always): then there is no journal, and reasons are what Dovetail would decide. That needs the right to list
-what dovetail snapshot lists, and works beside Karpenter.
+--live always): then there is no journal, reasons are what Dovetail would decide, and prices are those of
+dovetail savings. That needs the right to list what dovetail snapshot lists, and works beside Karpenter.
 
 --record writes what is shown to a file, which --session plays: names and labels of the cluster are in it.
 
@@ -52,7 +52,7 @@ The exit status is 0 after q, 5 when nothing can be reached, 2 when the command 
 anything else fails.`,
 		Example: `  dovetail top
   dovetail top --kubeconfig prod.yaml
-  dovetail top --live --catalog ec2
+  dovetail top --live
   dovetail top --record night.dovetail-session
   dovetail top --session night.dovetail-session`,
 		Args: cobra.NoArgs,
@@ -60,7 +60,6 @@ anything else fails.`,
 	}
 	f.addController(cmd)
 	cmd.Flags().BoolVar(&f.live, "live", false, "read the API server alone, even where a controller runs")
-	cmd.Flags().StringVar(&f.catalog, "catalog", "", "prices without a controller: kwok, or ec2 (us-east-1, Linux, prices of May 2025); empty: by the node classes of the NodePools")
 	cmd.Flags().StringVar(&f.session, "session", "", "play a recording instead of asking a cluster")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what is shown to a file as well")
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colors")
@@ -71,12 +70,10 @@ anything else fails.`,
 // check returns what is wrong with the flags.
 func (f *topFlags) check(cmd *cobra.Command) error {
 	switch {
-	case f.session != "" && (f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != "" || f.catalog != ""):
+	case f.session != "" && (f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--session plays a recording: nothing else is read or recorded"))
 	case f.live && (f.address != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--live asks no controller: leave out --address and --controller-namespace"))
-	case f.catalog != "" && f.catalog != catalogKWOK && f.catalog != catalogEC2:
-		return wrongUse(cmd, fmt.Errorf("--catalog is %q, must be kwok or ec2", f.catalog))
 	}
 	return nil
 }
@@ -131,13 +128,13 @@ func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, er
 		}
 		fmt.Fprintf(stderr, "dovetail: no controller can be asked (%s): reading the API server\n", err)
 	}
-	return newClusterSource(ctx, f.kubeconfig, f.catalog)
+	return newClusterSource(ctx, f.kubeconfig)
 }
 
 // controllerSource asks a controller. It finds the one that leads again after that did not answer.
 type controllerSource struct {
 	flags controllerFlags
-	ctx   context.Context //nolint:containedctx // forwarded ports live as long as it does
+	ctx   context.Context // forwarded ports live as long as it does
 
 	mu      sync.Mutex // protects everything below, and is held while a controller is looked for
 	address string     // empty: it is to be looked for
@@ -199,7 +196,7 @@ func (s *controllerSource) judge(ctx context.Context, err error) error {
 func (s *controllerSource) Fill(ctx context.Context, part, by string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, topPatience)
 	defer cancel()
-	address, err := s.locate()
+	address, err := s.locate() //nolint:contextcheck // what is forwarded outlives the question
 	if err != nil {
 		return err
 	}
@@ -221,7 +218,7 @@ func (s *controllerSource) Fill(ctx context.Context, part, by string, into any) 
 
 // Explain asks about a subject.
 func (s *controllerSource) Explain(ctx context.Context, subject journal.Subject) ([]journal.Answer, error) {
-	address, err := s.locate()
+	address, err := s.locate() //nolint:contextcheck // what is forwarded outlives the question
 	if err != nil {
 		return nil, err
 	}

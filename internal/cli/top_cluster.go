@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cli/savings"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
@@ -21,8 +21,6 @@ import (
 )
 
 const (
-	catalogKWOK = "kwok"
-	catalogEC2  = "ec2"
 	// readEvery is how often the API server is read at most, and readShare which share of the time.
 	readEvery = 5 * time.Second
 	readShare = 10
@@ -31,23 +29,23 @@ const (
 // clusterSource reads the API server, and decides itself: what is launched and removed there is what this
 // controller would do, and is never done.
 type clusterSource struct {
-	reader        client.Reader
-	host, catalog string
-	latest        *live.Latest
-	views         *live.Views
-	ready         chan struct{} // closed after the first reading
+	reader client.Reader
+	host   string
+	latest *live.Latest
+	views  *live.Views
+	ready  chan struct{} // closed after the first reading
 
 	mu  sync.Mutex // protects err
 	err error      // of the newest reading
 }
 
-// newClusterSource reads the cluster until the context ends. catalog is empty, kwok or ec2.
-func newClusterSource(ctx context.Context, kubeconfig, catalog string) (*clusterSource, error) {
+// newClusterSource reads the cluster until the context ends.
+func newClusterSource(ctx context.Context, kubeconfig string) (*clusterSource, error) {
 	reader, host, err := clusterReader(kubeconfig)
 	if err != nil {
 		return nil, &statusError{err, statusUnreachable}
 	}
-	s := &clusterSource{reader: reader, host: strings.TrimPrefix(host, "https://"), catalog: catalog, latest: &live.Latest{}, ready: make(chan struct{})}
+	s := &clusterSource{reader: reader, host: strings.TrimPrefix(host, "https://"), latest: &live.Latest{}, ready: make(chan struct{})}
 	s.views = &live.Views{Latest: s.latest, Now: time.Now}
 	go s.follow(ctx)
 	return s, nil
@@ -78,7 +76,7 @@ func (s *clusterSource) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	types, err := simulate.CatalogNamed(s.catalogFor(objects))
+	types, err := savings.CatalogFor(objects)
 	if err != nil {
 		return err
 	}
@@ -91,19 +89,6 @@ func (s *clusterSource) read(ctx context.Context) error {
 	d, next := disrupt.Propose(c.Snapshot, disrupt.Memory{}, disrupt.Options{})
 	s.latest.Disrupted(c.Snapshot, &d, &next, nil)
 	return nil
-}
-
-// catalogFor returns what the NodePools' node classes offer, by name.
-func (s *clusterSource) catalogFor(objects []client.Object) string {
-	if s.catalog != "" {
-		return s.catalog
-	}
-	for _, o := range objects {
-		if np, is := o.(*karpenterv1.NodePool); is && np.Spec.Template.Spec.NodeClassRef != nil && np.Spec.Template.Spec.NodeClassRef.Kind == "KWOKNodeClass" {
-			return catalogKWOK
-		}
-	}
-	return catalogEC2
 }
 
 // Name says that nobody decides what is shown.

@@ -281,10 +281,9 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		return cmd
 	}
 	const rows = 3
-	switch msg.Button {
-	case tea.MouseWheelUp:
+	if msg.Button == tea.MouseWheelUp {
 		m.list().move(-rows)
-	case tea.MouseWheelDown:
+	} else if msg.Button == tea.MouseWheelDown {
 		m.list().move(rows)
 	}
 	return nil

@@ -44,7 +44,7 @@ type Options struct {
 // model is the state of the program: what the source said, and where the reader is.
 type model struct {
 	opts Options
-	ctx  context.Context //nolint:containedctx // that of the program, for questions to the source
+	ctx  context.Context // that of the program, for questions to the source
 	// after is tea.Tick.
 	after   func(time.Duration, func(time.Time) tea.Msg) tea.Cmd
 	theme   theme

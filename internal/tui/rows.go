@@ -110,7 +110,7 @@ func nodeFacts(n *view.Node) []string {
 		strings.Join([]string{n.InstanceType, n.CapacityType, n.Zone}, " ")+", "+table.Price(n.PriceHourly, n.HasPrice)+" an hour, pool "+n.Pool+", claim "+n.Claim,
 		fmt.Sprintf("cpu %s of %s, memory %s of %s asked for", table.Cores(n.Usage.CPUUsed), table.Cores(n.Usage.CPU), table.Bytes(n.Usage.MemoryUsed), table.Bytes(n.Usage.Memory)))
 	for _, g := range n.Groups {
-		facts = append(facts, fmt.Sprintf("  %s of %s: cpu %s, memory %s", counted(g.Pods, "pod"), strings.TrimSpace(g.Kind+" "+g.Workload.String()), table.Cores(g.CPU), table.Bytes(g.Memory)))
+		facts = append(facts, fmt.Sprintf("  %s of %s: cpu %s, memory %s", counted(g.Pods, "pod"), strings.TrimSpace(g.Kind+" "+g.String()), table.Cores(g.CPU), table.Bytes(g.Memory)))
 	}
 	return facts
 }
@@ -159,7 +159,7 @@ func pendingRows(m *Moment, _ part) (rows []row) {
 		g := &m.Pending.Groups[i]
 		workload := ""
 		if len(g.Workloads) > 0 {
-			workload = strings.TrimSpace(g.Workloads[0].Kind + " " + g.Workloads[0].Workload.String())
+			workload = strings.TrimSpace(g.Workloads[0].Kind + " " + g.Workloads[0].String())
 		}
 		if more := len(g.Workloads) - 1; more > 0 {
 			workload += fmt.Sprintf(" +%d", more)
@@ -216,7 +216,7 @@ func pendingFacts(g *view.PendingGroup) []string {
 		facts = append(facts, "what would help: it ends "+g.Ends)
 	}
 	for _, w := range g.Workloads {
-		facts = append(facts, fmt.Sprintf("  %s of %s", counted(w.Pods, "pod"), strings.TrimSpace(w.Kind+" "+w.Workload.String())))
+		facts = append(facts, fmt.Sprintf("  %s of %s", counted(w.Pods, "pod"), strings.TrimSpace(w.Kind+" "+w.String())))
 	}
 	return append(facts, "pods: "+strings.Join(g.Names, ", "))
 }

@@ -198,9 +198,9 @@ func TestARecordingEnds(t *testing.T) {
 	if s := h.screen(); !strings.Contains(s, "recording") {
 		t.Errorf("while it is recorded:\n%s", s)
 	}
-	h.press("g down down ⏎ esc")
+	h.press("g j j ⏎ esc")
 	h.p.opts.Recorder.written = sessionBytesMost + 1
-	h.press("g down down ⏎ esc")
+	h.press("g j j ⏎ esc")
 	if s := h.screen(); !strings.Contains(s, "the recording ended at 256 MiB") {
 		t.Errorf("when it is too large:\n%s", s)
 	}
@@ -370,7 +370,7 @@ func (r remote) Fill(ctx context.Context, part, _ string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer answer.Body.Close() //nolint:errcheck // it was read only
 	return json.NewDecoder(answer.Body).Decode(into)
 }
 

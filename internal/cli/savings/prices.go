@@ -67,6 +67,23 @@ func pricesFor(objects []client.Object) (*prices, error) {
 	return p, nil
 }
 
+// CatalogFor returns what the NodePools among the objects may launch, by their node classes, at the prices of
+// the catalogs that the binary has, as if the zones of the cluster were those of the catalog.
+func CatalogFor(objects []client.Object) (simulate.Catalog, error) {
+	p, err := pricesFor(objects)
+	if err != nil {
+		return simulate.Catalog{}, err
+	}
+	from := p.vocabulary
+	from.TypesOf = func(np *karpenterv1.NodePool) []*catalog.Type {
+		if np.Spec.Template.Spec.NodeClassRef == nil {
+			return nil
+		}
+		return p.typesOf(np)
+	}
+	return from, nil
+}
+
 // size is what the nodes of an instance type have, and what of it pods may use: the most that any of them says.
 type size struct{ capacity, allocatable quantity.List }
 
