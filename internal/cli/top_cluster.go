@@ -76,7 +76,7 @@ func (s *clusterSource) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	types, err := savings.CatalogFor(objects)
+	types, _, err := savings.CatalogFor(objects)
 	if err != nil {
 		return err
 	}

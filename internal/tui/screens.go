@@ -88,25 +88,8 @@ func screens() []screen {
 		{key: "f", name: "next", part: partNext, columns: []column{
 			{title: "WHEN"}, {title: "SUBJECT", rank: 1, most: 44}, {title: "WHAT", rank: 2, most: 60}, {title: "UNLESS", rank: 3, rest: true},
 		}, sorts: []int{0, 1}, rows: nextRows, none: "Nothing is to be done until the cluster changes."},
-		{key: "w", name: "cost", part: partCost, columns: []column{
-			{title: "NAME", rest: true},
-			{title: "$/H", right: true, rank: 1, descending: true},
-			{title: "$/MONTH", right: true, rank: 3, descending: true},
-			{title: "SHARE", rank: 2, bar: true, descending: true},
-			{title: "PODS", right: true, rank: 4, descending: true},
-			{title: "CPU", right: true, rank: 5, descending: true},
-			{title: "MEMORY", right: true, rank: 6, descending: true},
-		}, sorts: []int{1, 4, 5, 6, 0}, rows: costRows, none: "There are no nodes to pay for."},
-		{key: "a", name: "offerings", part: partOfferings, columns: []column{
-			{title: "TYPE", most: 24},
-			{title: "ZONE", rank: 2},
-			{title: "CAPACITY", rank: 3},
-			{title: "STATE", rank: 1},
-			{title: "UNTIL", rank: 4},
-			{title: "$/H", right: true, rank: 5, descending: true},
-			{title: "NODES", right: true, rank: 6, descending: true},
-			{title: "LEARNED FROM", rank: 4, rest: true},
-		}, sorts: []int{4, 5, 6, 0}, rows: offeringRows, none: "No offering is short."},
+		{key: "w", name: "cost", part: partCost, columns: costColumns(), sorts: []int{1, 4, 5, 6, 0}, rows: costRows, none: "There are no nodes to pay for."},
+		{key: "a", name: "offerings", part: partOfferings, columns: offeringColumns(), sorts: []int{4, 5, 6, 0}, rows: offeringRows, none: "No offering is short."},
 		{key: "h", name: "health", part: partOverview, columns: []column{{title: "SUBJECT", most: 40}, {title: "WHAT", rank: 1, rest: true}}, sorts: []int{0}, rows: healthRows, none: "Nothing needs a person."},
 	}
 }
@@ -144,4 +127,29 @@ func nodeColumns() []column {
 	c[nodeClaim] = column{title: "CLAIM", rank: 12, most: 40}
 	c[nodeState] = column{title: "STATE", rank: 4, rest: true}
 	return c
+}
+
+func offeringColumns() []column {
+	return []column{
+		{title: "TYPE", most: 24},
+		{title: "ZONE", rank: 2},
+		{title: "CAPACITY", rank: 3},
+		{title: "STATE", rank: 1},
+		{title: "UNTIL", rank: 4},
+		{title: "$/H", right: true, rank: 5, descending: true},
+		{title: "NODES", right: true, rank: 6, descending: true},
+		{title: "LEARNED FROM", rank: 4, rest: true},
+	}
+}
+
+func costColumns() []column {
+	return []column{
+		{title: "NAME", rest: true},
+		{title: "$/H", right: true, rank: 1, descending: true},
+		{title: "$/MONTH", right: true, rank: 3, descending: true},
+		{title: "SHARE", rank: 2, bar: true, descending: true},
+		{title: "PODS", right: true, rank: 4, descending: true},
+		{title: "CPU", right: true, rank: 5, descending: true},
+		{title: "MEMORY", right: true, rank: 6, descending: true},
+	}
 }

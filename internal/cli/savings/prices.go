@@ -67,23 +67,6 @@ func pricesFor(objects []client.Object) (*prices, error) {
 	return p, nil
 }
 
-// CatalogFor returns what the NodePools among the objects may launch, by their node classes, at the prices of
-// the catalogs that the binary has, as if the zones of the cluster were those of the catalog.
-func CatalogFor(objects []client.Object) (simulate.Catalog, error) {
-	p, err := pricesFor(objects)
-	if err != nil {
-		return simulate.Catalog{}, err
-	}
-	from := p.vocabulary
-	from.TypesOf = func(np *karpenterv1.NodePool) []*catalog.Type {
-		if np.Spec.Template.Spec.NodeClassRef == nil {
-			return nil
-		}
-		return p.typesOf(np)
-	}
-	return from, nil
-}
-
 // size is what the nodes of an instance type have, and what of it pods may use: the most that any of them says.
 type size struct{ capacity, allocatable quantity.List }
 
@@ -144,7 +127,11 @@ func inZones(t *catalog.Type, zones, regions []string) *catalog.Type {
 
 // typesOf returns what the node class of a NodePool offers; nil: nothing is known of its prices.
 func (p *prices) typesOf(np *karpenterv1.NodePool) []*catalog.Type {
-	switch np.Spec.Template.Spec.NodeClassRef.Group {
+	class := np.Spec.Template.Spec.NodeClassRef
+	if class == nil {
+		return nil
+	}
+	switch class.Group {
 	case groupAWS, groupAuto:
 		return p.ec2
 	case kwokv1alpha1.Group:
