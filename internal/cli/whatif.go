@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cli/savings"
-	"github.com/dovetail-sh/dovetail/internal/core/forecast"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/decision/whatif"
 )
@@ -83,16 +82,16 @@ func stopAfter(ctx context.Context, most time.Duration) func() bool {
 }
 
 // presumesHelp ends the help of diff and whatif.
-var presumesHelp = fmt.Sprintf(`
+const presumesHelp = `
 
 The cluster is only read, or what dovetail snapshot wrote of one (--snapshot), and nothing is asked of a cloud. The
-controller's own decisions are carried out on a copy, in time that passes at once: up to %s ahead, until nothing is
-left to be done. What the figures presume stands below them.
+controller's own decisions are carried out on a copy, in time that passes at once, until nothing is left to be
+done, a day ahead at most. What the figures presume stands below them.
 
 What can be launched, its prices and the settings are those of the controller that leads, if it can be asked (see
 dovetail status). Else, and with --snapshot, they are those of the catalog in this program, and the defaults.
 
-It needs the right to list what dovetail savings lists.`, forecast.HorizonDefault)
+It needs the right to list what dovetail savings lists.`
 
 func newDiff() *cobra.Command {
 	f := &whatIfFlags{}

@@ -32,7 +32,10 @@ func (s *state) assign(p *plan.Plan) (acted bool) {
 	waiting := s.snap.Pending[:0:0]
 	for _, pod := range s.snap.Pending {
 		n := s.node(target[pod.PodRef])
-		if n != nil && n.Initialized && n.Ready && !n.Deleting {
+		if n != nil && n.Initialized && n.Ready && !n.Deleting && !s.stuck[pod.PodRef] {
+			if was := s.node(pod.Planned); was != nil && was != n {
+				was.Planned = max(0, was.Planned-1)
+			}
 			s.bind(&pod, n)
 			acted = true
 			continue

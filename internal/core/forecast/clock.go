@@ -15,6 +15,8 @@ const (
 	// calm is the least time between decisions while only time passes: what happens within it is decided
 	// about together.
 	calm = time.Minute
+	// apart is how many nodes that are launched together are initialized one after the other.
+	apart = 16
 )
 
 // earliest collects the first of several times after now.

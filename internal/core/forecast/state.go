@@ -31,6 +31,8 @@ type state struct {
 	// moving are the pods that were evicted and have no node yet; alike has a pod of each kind as it was on a node.
 	moving map[cluster.PodRef]cluster.ReschedulablePod
 	alike  map[*cluster.Constraints]cluster.ReschedulablePod
+	// stuck are pods that nothing evicts from nodes that are deleted.
+	stuck map[cluster.PodRef]bool
 }
 
 func newState(snap *cluster.Snapshot, opts Options) *state {
@@ -39,6 +41,7 @@ func newState(snap *cluster.Snapshot, opts Options) *state {
 	s := &state{
 		opts: opts, snap: &own, until: map[string]time.Time{}, moving: map[cluster.PodRef]cluster.ReschedulablePod{},
 		alike: map[*cluster.Constraints]cluster.ReschedulablePod{}, prices: cluster.NewPrices(&own),
+		stuck: map[cluster.PodRef]bool{},
 	}
 	for i := range own.Nodes {
 		n := &own.Nodes[i]
@@ -113,7 +116,8 @@ func (s *state) launch(l *plan.Launch, into *Step) string {
 	n.Claim = n.Name
 	s.become(&n, pool, choices[0], l.Requirements)
 	s.take(choices[0])
-	s.until[n.Name] = s.snap.At.Add(s.opts.Start)
+	// Nodes do not all start at the same instant: what the first makes true, the next finds.
+	s.until[n.Name] = s.snap.At.Add(s.opts.Start + time.Duration(s.made%apart)*soon)
 	at, _ := slices.BinarySearchFunc(s.snap.Nodes, n.Name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
 	s.snap.Nodes = slices.Insert(s.snap.Nodes, at, n)
 	into.Launch = append(into.Launch, s.shown(&n))
@@ -163,10 +167,17 @@ func (s *state) take(choice catalog.Choice) {
 	}
 }
 
-// remove has a node go: its pods are pending from now on, for the target nodes that are known.
+// remove has a node go: its pods are pending from now on, for the target nodes that are known. It stays, and is
+// drained, as long as pods are there that nothing evicts.
 func (s *state) remove(n *cluster.Node) {
+	isStuck := false
 	for i := range n.Reschedulable {
 		r := n.Reschedulable[i]
+		isStuck = isStuck || !n.HasGrace && s.isHeld(&r)
+		if r.DoNotDisrupt != "" && !n.HasGrace {
+			continue // nothing is launched for it
+		}
+		s.stuck[r.PodRef] = !n.HasGrace && s.isHeld(&r)
 		s.moving[r.PodRef] = r
 		target := r.TargetNode
 		if target != "" && s.node(target) == nil {
@@ -181,8 +192,15 @@ func (s *state) remove(n *cluster.Node) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	n.Deleting, n.Empty, n.Pods, n.Reschedulable = true, true, nil, nil
-	s.until[n.Name] = s.snap.At.Add(s.opts.Drain)
+	if !isStuck {
+		s.until[n.Name] = s.snap.At.Add(s.opts.Drain)
+	}
 	s.events++
+}
+
+// isHeld reports whether nothing evicts a pod, as far as is known.
+func (s *state) isHeld(r *cluster.ReschedulablePod) bool {
+	return r.DoNotDisrupt != "" || slices.ContainsFunc(r.PDBs, func(g int) bool { return s.snap.PDBs[g].Allowed <= 0 })
 }
 
 // bind puts a pod on a node.
