@@ -17,7 +17,8 @@ import (
 func TestOtherDefinitions(t *testing.T) {
 	t.Parallel()
 	needed := []schema.GroupVersionKind{
-		{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}, {Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
+		{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
 		{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"},
 	}
 	own, err := crd.Definitions()

@@ -123,7 +123,7 @@ func (s *pauseScript) metrics() string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		s.Fatal(err)

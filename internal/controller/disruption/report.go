@@ -215,9 +215,9 @@ func (l *Loop) reportPaused(snap *cluster.Snapshot) {
 			l.onPool(pool, observe.DisruptionPaused(why))
 		}
 		l.Metrics.DisruptionPaused.WithLabelValues(pool).Set(isPaused)
-		switch was := l.paused[pool]; {
-		case why == was:
-		case why == "":
+		switch why {
+		case l.paused[pool]:
+		case "":
 			l.Log.Info("disruption resumed", "pool", pool)
 			l.onPool(pool, observe.DisruptionResumed())
 		default:

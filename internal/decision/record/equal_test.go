@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
@@ -25,7 +24,7 @@ func compareAll[T any](t *testing.T) int {
 	var full T
 	fill(reflect.ValueOf(&full).Elem(), 3)
 	other := full
-	if !same(unsafe.Pointer(&full), unsafe.Pointer(&other)) {
+	if !same(reflect.ValueOf(&full).Elem(), reflect.ValueOf(&other).Elem()) {
 		t.Errorf("a %T differs from its copy", full)
 	}
 	n := 0
@@ -33,7 +32,7 @@ func compareAll[T any](t *testing.T) int {
 		was := reflect.New(v.Type()).Elem()
 		was.Set(v)
 		v.SetZero()
-		if same(unsafe.Pointer(&full), unsafe.Pointer(&other)) {
+		if same(reflect.ValueOf(&full).Elem(), reflect.ValueOf(&other).Elem()) {
 			t.Errorf("a change of %s is not noticed", at)
 		}
 		v.Set(was)

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"unsafe"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -226,7 +225,7 @@ func (w *Writer) keepNodes(s *cluster.Snapshot) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		had := w.nodes[n.Name]
-		if had != nil && (!w.sameNode(unsafe.Pointer(&had.value), unsafe.Pointer(n)) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number)) {
+		if had != nil && (!w.sameNode(reflect.ValueOf(&had.value).Elem(), reflect.ValueOf(n).Elem()) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number)) {
 			delete(w.nodes, n.Name)
 		}
 	}
@@ -267,7 +266,7 @@ func (w *Writer) poolList(v reflect.Value) int64 {
 	for i := range numbers {
 		p := v.Index(i).Addr().Interface().(*cluster.Pool) //nolint:forcetypeassert // it is a list of those
 		had := w.pools[p.Name]
-		if had == nil || !w.samePool(unsafe.Pointer(&had.value), unsafe.Pointer(p)) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number) {
+		if had == nil || !w.samePool(reflect.ValueOf(&had.value).Elem(), reflect.ValueOf(p).Elem()) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number) {
 			had = &writtenValue[cluster.Pool]{value: *p}
 			w.deps = &had.deps
 			text, refs := w.textOf(v.Index(i), v.Type().Elem())

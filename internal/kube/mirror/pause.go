@@ -11,9 +11,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// PauseConfigMap is the name of the ConfigMap that pauses disruption of all NodePools, in the controller's
-// namespace, for as long as it exists. PauseReasonKey is its key that says why.
-const PauseConfigMap, PauseReasonKey = "dovetail-pause", "reason"
+const (
+	// PauseConfigMap is the name of the ConfigMap that pauses disruption of all NodePools, in the
+	// controller's namespace, for as long as it exists.
+	PauseConfigMap = "dovetail-pause"
+	// PauseReasonKey is the key of the ConfigMap that says why.
+	PauseReasonKey = "reason"
+)
 
 // pause is what pauses disruption of all NodePools.
 type pause struct {
