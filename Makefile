@@ -43,7 +43,7 @@ OUTSIDE := -count=1
 .PHONY: test
 test: ## test every package without a control plane, and the simulations with few seeds: takes minutes
 	@echo "testing (the first run compiles the product: a few minutes)…"
-	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... && go -C tools/docs test $(OUTSIDE) -json ./... && go -C tools/protocol test $(OUTSIDE) -json ./... ; } | $(REPORT)
+	{ $(TEST) -short ./... && go -C tools test $(OUTSIDE) -json ./... && go -C tools/helm test $(OUTSIDE) -json ./charttest && go -C tools/image test -json ./... && go -C tools/prometheus test -json ./... && go -C tools/docs test $(OUTSIDE) -json ./... && go -C tools/protocol test $(OUTSIDE) -json ./... && go -C tools/web test $(OUTSIDE) -json ./... ; } | $(REPORT)
 
 .PHONY: test-race
 test-race: ## the same with the race detector, and with more of what takes long
@@ -85,6 +85,7 @@ lint: ## run the linters of .golangci.yml and go vet
 	cd tools/prometheus && go vet ./...
 	cd tools/docs && go vet ./...
 	cd tools/protocol && go vet ./...
+	cd tools/web && go vet ./...
 	$(BENCH_GO) -C bench vet -mod=mod ./...
 
 .PHONY: fmt
@@ -99,6 +100,22 @@ generate: ## write the deep copies, CRDs and gRPC code that follow from api/, an
 	go -C tools run ./crdtweak ../config/crd
 	go -C tools run ./chartgen ..
 	go -C tools/protocol run . ../../api/provider/v1/provider.proto
+
+.PHONY: script
+script: ## bundle the script of the pages (internal/view/web/script)
+	go -C tools/web run . ../..
+
+.PHONY: test-browser
+test-browser: bin/axe/node_modules/axe-core/axe.min.js ## test the pages in Chromium, and by the rules of axe-core; needs chromium and npm
+	AXE_JS=$(CURDIR)/$< go -C tools/web test -count=1 -v -timeout 20m ./browser
+
+bin/axe/node_modules/axe-core/axe.min.js:
+	npm install --no-audit --no-fund --no-save --prefix bin/axe axe-core@4.14.1
+
+.PHONY: screenshots
+screenshots: ## photograph the pages, light and dark, into bin/pictures; needs chromium
+	mkdir -p bin/pictures
+	go -C tools/web test -count=1 -v -run '^TestScreenshots$$' ./browser -args -pictures=$(CURDIR)/bin/pictures
 
 .PHONY: dashboards
 dashboards: ## write the chart's Grafana dashboards (tools/prometheus)

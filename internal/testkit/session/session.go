@@ -57,6 +57,7 @@ func New(tb testing.TB, nodes int) *Session {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	s.name(snap)
 	s.snap = snap
 	s.Latest.Begin(nothing{})
 	s.Decide()
@@ -85,14 +86,30 @@ func (s *Session) node(text *strings.Builder, i int) {
 	cpu := map[string]int{"c7g.xlarge": 4000, "c7g.2xlarge": 8000, "m7g.4xlarge": 16000, "r7i.2xlarge": 8000}[kind]
 	name := fmt.Sprintf("ip-10-%d-%d-%d", i/65536, i/256%256, i%256)
 	fmt.Fprintf(text, "node %s pool=%s type=%s capacity=%s zone=us-east-1%c age=%dm%s\n", name, pool, kind, capacity, 'a'+rune(i%3), 3+s.random.IntN(40000), more)
-	share := cpu * (40 + s.random.IntN(58)) / 100 / 20 // of each of 20 pods
+	size := map[int]int{4000: 0, 8000: 1, 16000: 2}[cpu] // apps that are as large as such nodes want
 	for k := range 6 {
-		app := s.random.IntN(apps)
+		app := size + 3*s.random.IntN(apps/3)
 		rules := ""
 		if app == 7 {
 			rules = " pdb=ledger"
 		}
-		fmt.Fprintf(text, "running %s%d on=%s count=%d cpu=%dm memory=%dMi app=%[1]s%[2]d%[7]s\n", []string{"api-", "web-", "queue-", "ledger-"}[app%4], app, name, []int{3, 3, 3, 3, 4, 4}[k], max(1, share), max(1, share), rules)
+		each := cpu * (35 + app) / 100 / 20 // all pods of an app ask for the same
+		fmt.Fprintf(text, "running %s%d on=%s count=%d cpu=%dm memory=%dMi app=%[1]s%[2]d%[7]s\n", []string{"api-", "web-", "queue-", "ledger-"}[app%4], app, name, []int{3, 3, 3, 3, 4, 4}[k], each, 2*each, rules)
+	}
+}
+
+// name gives pods the names that a Deployment's have.
+func (s *Session) name(snap *cluster.Snapshot) {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	for i := range snap.Nodes {
+		pods := snap.Nodes[i].Reschedulable
+		for k := range pods {
+			end := make([]byte, 5)
+			for j := range end {
+				end[j] = letters[s.random.IntN(len(letters))]
+			}
+			pods[k].Name = fmt.Sprintf("%s-7c9f8d6b5x-%s", pods[k].Constraints.Labels["app"], end)
+		}
 	}
 }
 

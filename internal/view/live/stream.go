@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,8 +21,8 @@ const (
 	retryAfter = 5
 	// messagesMost and ringBytesMost bound what is kept for readers that come back.
 	messagesMost, ringBytesMost = 300, 4 << 20
-	// messageBytesMost bounds a message: where more has changed, readers ask for the map again.
-	messageBytesMost = 48 << 10
+	// messageBytesMost and nodesMost bound a message: where more has changed, readers ask for the map again.
+	messageBytesMost, nodesMost = 48 << 10, 200
 	// writePatience bounds how long a reader may take to read a message; then it is dropped.
 	writePatience = 10 * time.Second
 	// beatEvery is how often a reader is sent a comment while nothing changes, so that the connection stays open.
@@ -42,8 +41,9 @@ type stream struct {
 	mu       sync.Mutex // protects everything below
 	readers  int
 	running  bool  // run is on its way
-	seen     int64 // the revision of Latest that rows are of
-	rows     map[string]row
+	seen     int64 // the revision of Latest that fleet is of
+	fleet    view.Fleet
+	nodes    map[string]*view.Node // those of fleet
 	summary  summary
 	revision int64
 	// ring has the newest messages, that of revision the last.
@@ -62,12 +62,12 @@ type message struct {
 // change is what a message says. From is the revision before: a reader of another asks for the map again,
 // as it does if Reset is set.
 type change struct {
-	Revision string          `json:"rev"`
-	From     string          `json:"from"`
-	Reset    bool            `json:"reset,omitempty"`
-	Nodes    json.RawMessage `json:"nodes,omitempty"`
-	Gone     []string        `json:"gone,omitempty"`
-	Summary  summary         `json:"summary"`
+	Revision string   `json:"rev"`
+	From     string   `json:"from"`
+	Reset    bool     `json:"reset,omitempty"`
+	Nodes    [][]any  `json:"nodes,omitempty"`
+	Gone     []string `json:"gone,omitempty"`
+	Summary  summary  `json:"summary"`
 }
 
 func newStream(v *Views) *stream {
@@ -85,33 +85,31 @@ func (s *stream) refresh() error {
 	if err != nil || revision == s.seen {
 		return err
 	}
-	rows := make(map[string]row, len(s.rows))
+	nodes := make(map[string]*view.Node, len(s.nodes))
 	for i := range fleet.Pools {
 		for k := range fleet.Pools[i].Nodes {
-			n := &fleet.Pools[i].Nodes[k]
-			if rows[n.Name], err = rowOf(n); err != nil {
-				return err
-			}
+			nodes[fleet.Pools[i].Nodes[k].Name] = &fleet.Pools[i].Nodes[k]
 		}
 	}
 	first := s.seen < 0
-	before, sum := s.rows, summaryOf(&overview)
-	changed, gone := differences(before, rows)
+	sum := summaryOf(&overview)
+	changed, gone := differences(s.nodes, nodes)
 	same := len(changed) == 0 && len(gone) == 0 && sum == s.summary
-	s.seen, s.rows, s.summary = revision, rows, sum
+	s.seen, s.nodes, s.fleet, s.summary = revision, nodes, fleet, sum
 	if first || same {
 		return nil
 	}
 	return s.publish(changed, gone)
 }
 
-// differences returns the rows that are new or different, with their groups, and the nodes that are gone.
-func differences(before, after map[string]row) (changed, gone []string) {
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if r := after[name]; before[name] != r {
-			changed = append(changed, "["+r.node+","+r.groups+"]")
+// differences returns the nodes that are new or shown differently, and the names of those that are gone.
+func differences(before, after map[string]*view.Node) (changed []*view.Node, gone []string) {
+	for name, n := range after {
+		if old, ok := before[name]; !ok || !shownAlike(old, n) {
+			changed = append(changed, n)
 		}
 	}
+	slices.SortFunc(changed, func(a, b *view.Node) int { return strings.Compare(a.Name, b.Name) })
 	for name := range before {
 		if _, ok := after[name]; !ok {
 			gone = append(gone, name)
@@ -122,13 +120,16 @@ func differences(before, after map[string]row) (changed, gone []string) {
 }
 
 // publish adds a message to the ring and wakes the readers.
-func (s *stream) publish(changed, gone []string) error {
-	c := change{From: s.name(s.revision), Revision: s.name(s.revision + 1), Nodes: json.RawMessage(join(changed)), Gone: gone, Summary: s.summary}
+func (s *stream) publish(changed []*view.Node, gone []string) error {
+	c := change{From: s.name(s.revision), Revision: s.name(s.revision + 1), Gone: gone, Summary: s.summary}
+	for _, n := range changed[:min(len(changed), nodesMost)] {
+		c.Nodes = append(c.Nodes, changeOf(n))
+	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	if len(text) > messageBytesMost {
+	if len(text) > messageBytesMost || len(changed) > nodesMost {
 		c.Reset, c.Nodes, c.Gone = true, nil, nil
 		if text, err = json.Marshal(c); err != nil {
 			return err
@@ -248,37 +249,18 @@ func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mapAnswer is the fleet as the map draws it: an array for each node. Groups come by themselves, since
-// they are most of it.
-type mapAnswer struct {
-	Format   string          `json:"format"`
-	Revision string          `json:"rev"`
-	Nodes    json.RawMessage `json:"nodes,omitempty"`
-	Groups   json.RawMessage `json:"groups,omitempty"`
-}
-
-// answerMap answers with the rows of all nodes; with ?groups=true with [name, groups] of each.
+// answerMap answers with the rows of all nodes; with ?groups=true with their pods by workload.
 func (s *stream) answerMap(w http.ResponseWriter, r *http.Request) {
 	if err := s.refresh(); err != nil {
 		http.Error(w, err.Error(), Status(err))
 		return
 	}
-	groups := r.URL.Query().Get("groups") == "true"
 	s.mu.Lock()
-	rows, answer := s.rows, mapAnswer{Format: view.Format, Revision: s.name(s.revision)}
+	fleet, revision := s.fleet, s.name(s.revision)
 	s.mu.Unlock()
-	list := make([]string, 0, len(rows))
-	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		if !groups {
-			list = append(list, rows[name].node)
-		} else if quoted, err := json.Marshal(name); err == nil {
-			list = append(list, "["+string(quoted)+","+rows[name].groups+"]")
-		}
+	if r.URL.Query().Get("groups") == "true" {
+		writeJSON(w, r, groupsOf(&fleet))
+		return
 	}
-	if groups {
-		answer.Groups = json.RawMessage(join(list))
-	} else {
-		answer.Nodes = json.RawMessage(join(list))
-	}
-	writeJSON(w, r, answer)
+	writeJSON(w, r, mapOf(&fleet, revision))
 }

@@ -25,16 +25,38 @@ export interface Change {
 
 export interface MapAnswer {
   rev: string;
-  nodes?: Row[];
-  groups?: [string, Group[]][];
+  nodes: Row[];
+}
+
+interface GroupsAnswer {
+  /** namespace, kind, name, cpu and memory of a pod */
+  workloads: [string, string, string, number, number][];
+  /** for each node its name, and for each of its workloads: its number, pods */
+  nodes: [string, number[]][];
 }
 
 const base = "/debug/view/";
 
-export async function askMap(groups: boolean): Promise<MapAnswer> {
-  const answer = await fetch(base + "map" + (groups ? "?groups=true" : ""));
+async function ask<T>(what: string): Promise<T> {
+  const answer = await fetch(base + what);
   if (!answer.ok) throw new Error(await answer.text());
   return answer.json();
+}
+
+export const askMap = (): Promise<MapAnswer> => ask("map");
+
+/** askGroups returns the pods of each node by workload. */
+export async function askGroups(): Promise<[string, Group[]][]> {
+  const answer = await ask<GroupsAnswer>("map?groups=true");
+  return answer.nodes.map(([name, figures]) => {
+    const groups: Group[] = [];
+    for (let i = 0; i < figures.length; i += 2) {
+      const [namespace, kind, title, cpu, memory] = answer.workloads[figures[i]];
+      const pods = figures[i + 1];
+      groups.push([namespace, kind, title, pods, cpu * pods, memory * pods]);
+    }
+    return [name, groups];
+  });
 }
 
 export const streamAddress = (since: string): string => base + "stream?since=" + encodeURIComponent(since);

@@ -1,7 +1,7 @@
 // The fleet as a map: pools, in them nodes to scale, in them workloads. The table of the page has the same.
 
 import { areas, held, mark, modes, type Scale } from "./colour";
-import { askMap, type Change, type Group, type Row } from "./data";
+import { askGroups, askMap, type Change, type Group, type Row } from "./data";
 import { type Rect, squarify } from "./layout";
 import { age, bytes, cores, money, percent } from "./text";
 
@@ -79,10 +79,10 @@ export class FleetMap {
 
   /** load asks for all nodes, draws them, then asks for their workloads. */
   async load(): Promise<void> {
-    const answer = await askMap(false);
+    const answer = await askMap();
     const before = new Map(this.nodes);
     this.nodes.clear();
-    for (const r of answer.nodes ?? []) {
+    for (const r of answer.nodes) {
       const n = nodeOf(r);
       n.groups = before.get(n.name)?.groups ?? [];
       this.put(n);
@@ -90,8 +90,7 @@ export class FleetMap {
     this.rev = answer.rev;
     this.arrange();
     performance.mark("map-drawn");
-    const groups = await askMap(true);
-    for (const [name, g] of groups.groups ?? []) {
+    for (const [name, g] of await askGroups()) {
       const n = this.nodes.get(name);
       if (n) n.groups = g;
     }

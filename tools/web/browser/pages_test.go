@@ -1,0 +1,245 @@
+package browser
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+var (
+	// figures makes times part of the tests: on a machine with nothing else to do.
+	figures = flag.Bool("figures", false, "fail where a page takes longer than the design allows")
+	// axe is the file axe.min.js of axe-core.
+	axe = flag.String("axe", os.Getenv("AXE_JS"), "the file axe.min.js of axe-core, whose rules are tried on every page")
+)
+
+// TestPagesAreQuietAndSmall opens every page with a cold cache: nothing on the console, no request to
+// elsewhere, few bytes, and nothing wider than a narrow screen.
+func TestPagesAreQuietAndSmall(t *testing.T) {
+	s := serve(t, 300)
+	tab, faults := open(t)
+	for name, path := range paths() {
+		before := s.sent.Load()
+		run(t, tab, chromedp.EmulateViewport(1280, 800), chromedp.Navigate(s.URL+path))
+		if name == "fleet" {
+			until(t, tab, drawn)
+		}
+		if sent := s.sent.Load() - before; sent > 120<<10 {
+			t.Errorf("%s: %d bytes", path, sent)
+		}
+		if text := ask[string](t, tab, "document.querySelector('h1').innerText"); text == "" {
+			t.Errorf("%s has no heading", path)
+		}
+		for _, fault := range faults() {
+			if name != "none" || !strings.Contains(fault, "404") {
+				t.Errorf("%s: %s", path, fault)
+			}
+		}
+		run(t, tab, chromedp.EmulateViewport(320, 640), chromedp.Navigate(s.URL+path))
+		if wide := ask[int](t, tab, "document.documentElement.scrollWidth"); wide > 320 {
+			t.Errorf("%s is %d pixels wide on a screen of 320", path, wide)
+		}
+		faults()
+	}
+	zone := ask[string](t, tab, "fetch('/').then(() => document.querySelector('time').title)")
+	if !strings.HasSuffix(zone, "UTC") {
+		t.Errorf("on hover a time says %q, not UTC", zone)
+	}
+}
+
+// TestFleetAtSize opens the fleet of 5,000 nodes with 100,000 pods with a cold cache.
+func TestFleetAtSize(t *testing.T) {
+	s := serve(t, 5000)
+	if _, err := s.Client().Get(s.URL + "/"); err != nil { // the process has made a page before
+		t.Fatal(err)
+	}
+	tab, faults := open(t)
+	before := s.sent.Load()
+	run(t, tab, chromedp.Navigate(s.URL+"/fleet"))
+	until(t, tab, drawn)
+	sent := s.sent.Load() - before
+	paint := ask[float64](t, tab, "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? -1")
+	map1 := ask[float64](t, tab, "performance.getEntriesByName('map-drawn')[0].startTime")
+	t.Logf("%d bytes, first paint after %.0f ms, map after %.0f ms", sent, paint, map1)
+	if n := ask[string](t, tab, "document.getElementById('map').dataset.drawn"); n != "5001" {
+		t.Errorf("%s of 5001 nodes are drawn", n)
+	}
+	if sent > 300<<10 {
+		t.Errorf("the fleet page has %d bytes", sent)
+	}
+	if *figures && (paint > 500 || map1 > 1000) {
+		t.Errorf("first paint after %.0f ms, map after %.0f ms", paint, map1)
+	}
+	for _, fault := range faults() {
+		t.Error(fault)
+	}
+}
+
+// TestMapByKeys walks the map by the keyboard: arrows, Enter, t.
+func TestMapByKeys(t *testing.T) {
+	s := serve(t, 60)
+	tab, _ := open(t)
+	run(t, tab, chromedp.Navigate(s.URL+"/fleet"))
+	until(t, tab, drawn)
+	run(t, tab, chromedp.Evaluate[chromedp.Void]("document.querySelector('.stage').focus()"))
+	says := func() string { return ask[string](t, tab, "document.getElementById('map-says').textContent") }
+	first := says()
+	if !strings.Contains(first, "cpu") {
+		t.Fatalf("with the focus the map says %q", first)
+	}
+	seen := map[string]bool{first: true}
+	for _, key := range []string{right, down, right, down, left, up, end, home} {
+		run(t, tab, chromedp.KeyEvent(key))
+		seen[says()] = true
+	}
+	if len(seen) < 5 {
+		t.Errorf("eight arrows lead to %d nodes", len(seen))
+	}
+	run(t, tab, chromedp.KeyEvent("t"))
+	if at := ask[string](t, tab, "document.activeElement.id"); at != "table" {
+		t.Errorf("t leads to %q", at)
+	}
+	run(t, tab, chromedp.KeyEvent("t"))
+	if at := ask[string](t, tab, "document.activeElement.className"); at != "stage" {
+		t.Errorf("t leads back to %q", at)
+	}
+	name, _, _ := strings.Cut(says(), ":")
+	follow(t, tab, chromedp.KeyEvent(kb.Enter))
+	if title := ask[string](t, tab, "document.querySelector('h1').innerText"); title != "Node "+name {
+		t.Errorf("Enter at %s opens %q", name, title)
+	}
+}
+
+const (
+	end, home, left, up, right, down = kb.End, kb.Home, kb.ArrowLeft, kb.ArrowUp, kb.ArrowRight, kb.ArrowDown
+)
+
+// TestQuestions answers what people ask first within the clicks that the design allows: a link's text
+// for each click from the first page, and what the last page must then say.
+func TestQuestions(t *testing.T) {
+	s := serve(t, 120)
+	tab, _ := open(t)
+	for _, q := range []struct {
+		question string
+		clicks   []string
+		says     []string
+	}{
+		{"why is my pod pending, and what would help", []string{"Pending"}, []string{"ml-train", "report", "Ends"}},
+		{"why has that node not gone", []string{"Fleet", "ip-10-0-0-1"}, []string{"drifted", "ends"}},
+		{"is the autoscaler healthy", nil, []string{"needs a look", "legacy"}},
+		{"what do we pay, and how far from the least possible", nil, []string{"$", "a month", "least possible"}},
+		{"what will it do next, and when", []string{"Next"}, []string{"legacy", "replaced"}},
+		{"what blocks consolidation, in dollars", []string{"Blockers"}, []string{"PodDisruptionBudget", "$"}},
+		{"which pool is near its limit", []string{"Pools"}, []string{"limit", "legacy"}},
+		{"which offerings are short", []string{"Offerings"}, []string{"offerings are short"}},
+		{"who uses the money", []string{"Cost"}, []string{"(idle)", "default"}},
+	} {
+		run(t, tab, chromedp.Navigate(s.URL+"/"))
+		for _, text := range q.clicks {
+			follow(t, tab, chromedp.Evaluate[chromedp.Void](fmt.Sprintf("[...document.querySelectorAll('a')].find((a) => a.textContent === %q).click()", text)))
+		}
+		text := strings.ToLower(ask[string](t, tab, "document.body.innerText"))
+		for _, want := range q.says {
+			if !strings.Contains(text, strings.ToLower(want)) {
+				t.Errorf("%s: the page does not say %q:\n%s", q.question, want, text)
+			}
+		}
+	}
+}
+
+// TestPagesFollow changes the cluster under an open page, cuts the connection, and changes it again.
+func TestPagesFollow(t *testing.T) {
+	s := serve(t, 60)
+	tab, _ := open(t)
+	run(t, tab, chromedp.Navigate(s.URL+"/fleet?color=verdict"))
+	until(t, tab, drawn)
+	until(t, tab, "document.getElementById('tools').innerText.includes('live')")
+	shown := func(path string) string {
+		return fmt.Sprintf("document.querySelector('[data-part] a[href=\"/node/%s\"]').closest('tr').innerText.includes('terminating')", path)
+	}
+	s.session.Change(8, 1)
+	until(t, tab, shown("ip-10-0-0-16"))
+	s.CloseClientConnections()
+	s.session.Change(9, 1)
+	until(t, tab, shown("ip-10-0-0-17"))
+	run(t, tab, chromedp.Navigate(s.URL+"/"))
+	until(t, tab, "document.getElementById('tools').innerText.includes('live')")
+	before := ask[string](t, tab, "document.querySelector('[data-part]').innerText")
+	s.session.Change(20, 5)
+	until(t, tab, fmt.Sprintf("document.querySelector('[data-part]').innerText !== %q", before))
+	run(t, tab, chromedp.Evaluate[chromedp.Void]("document.querySelector('#tools button').click()"))
+	until(t, tab, "document.getElementById('tools').innerText.includes('paused')")
+}
+
+// TestNamesAreTextInABrowser puts what a browser would run into every name.
+func TestNamesAreTextInABrowser(t *testing.T) {
+	s := serve(t, 30)
+	s.session.Rename(`<img src=x onerror="window.ran=1">"'</td><script>window.ran=2</script>`)
+	tab, faults := open(t)
+	for name, path := range paths() {
+		run(t, tab, chromedp.Navigate(s.URL+path))
+		if name == "fleet" {
+			until(t, tab, drawn)
+			run(t, tab, chromedp.Evaluate[chromedp.Void]("document.querySelector('.stage').focus()"), chromedp.MouseEvent("mouseMoved", 400, 400))
+			until(t, tab, "document.getElementById('map-says').textContent.includes('<img') && document.querySelector('.tip').textContent.includes('<script>')")
+		}
+		if ask[bool](t, tab, "!!window.ran || document.querySelectorAll('img, main script').length > 0") {
+			t.Errorf("%s: a name was taken for markup", path)
+		}
+	}
+	for _, fault := range faults() {
+		if !strings.Contains(fault, "404") {
+			t.Error(fault)
+		}
+	}
+}
+
+// TestAccessible tries the rules of axe-core on every page, light and dark.
+func TestAccessible(t *testing.T) {
+	if *axe == "" {
+		t.Skip("AXE_JS does not name axe.min.js of axe-core: make test-browser fetches it")
+	}
+	rules, err := os.ReadFile(*axe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, 60)
+	tab, _ := open(t)
+	for _, look := range []string{"light", "dark"} {
+		scheme(t, tab, look)
+		for name, path := range paths() {
+			run(t, tab, chromedp.Navigate(s.URL+path))
+			if name == "fleet" {
+				until(t, tab, drawn)
+			}
+			run(t, tab, chromedp.Evaluate[chromedp.Void](string(rules)+"; undefined"))
+			found := ask[[]string](t, tab, `axe.run().then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.target + " " + n.failureSummary).join("; ")))`)
+			for _, f := range found {
+				t.Errorf("%s, %s: %s", path, look, f)
+			}
+		}
+	}
+}
+
+// TestReducedColours draws the map where the system chooses the colours.
+func TestReducedColours(t *testing.T) {
+	s := serve(t, 60)
+	tab, faults := open(t)
+	if err := call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}, {Name: "prefers-reduced-motion", Value: "reduce"}}}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, tab, chromedp.Navigate(s.URL+"/fleet"))
+	until(t, tab, drawn)
+	if moving := ask[int](t, tab, "document.getAnimations().length"); moving > 0 {
+		t.Errorf("%d things move", moving)
+	}
+	for _, fault := range faults() {
+		t.Error(fault)
+	}
+}
