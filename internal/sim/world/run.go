@@ -30,6 +30,19 @@ const (
 
 // Run plays a seed to its end or to its first violation.
 func Run(seed uint64, opts Options) Result {
+	w := newWorld(seed, opts)
+	closeJournal := w.keepDecisions()
+	w.play()
+	closeJournal()
+	return Result{
+		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
+		Arrived: w.arrivals.result(),
+		Stats:   w.Stats, Work: w.work, Hourly: w.cloud.costs(), LateWaits: w.late.waits, Violation: w.said,
+	}
+}
+
+// newWorld returns the world of a seed before anything happens.
+func newWorld(seed uint64, opts Options) *World {
 	w := &World{
 		opts: opts, rand: rand.New(rand.NewPCG(seed, 0x646f7665)), at: start,
 		sum: fnv.New64a(), Stats: map[string]int{}, work: map[string]int{},
@@ -43,14 +56,7 @@ func Run(seed uint64, opts Options) Result {
 	w.reboots = newReboots(w, seed)
 	w.arrivals = newArrivals(w, seed)
 	w.late = newLateLaunches(w, seed)
-	closeJournal := w.keepDecisions()
-	w.play()
-	closeJournal()
-	return Result{
-		Hash: w.sum.Sum64(), Events: w.done, Lasted: w.at.Sub(start), NodeHours: w.checks.nodeHours,
-		Arrived: w.arrivals.result(),
-		Stats:   w.Stats, Work: w.work, Hourly: w.cloud.costs(), LateWaits: w.late.waits, Violation: w.said,
-	}
+	return w
 }
 
 // newCluster makes the cluster. It runs on the world's clock and random source.
