@@ -281,10 +281,12 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		return cmd
 	}
 	const rows = 3
-	if msg.Button == tea.MouseWheelUp {
+	switch msg.Button {
+	case tea.MouseWheelUp:
 		m.list().move(-rows)
-	} else if msg.Button == tea.MouseWheelDown {
+	case tea.MouseWheelDown:
 		m.list().move(rows)
+	default:
 	}
 	return nil
 }
