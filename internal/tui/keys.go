@@ -286,6 +286,7 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		m.list().move(-rows)
 	case tea.MouseWheelDown:
 		m.list().move(rows)
+	default:
 	}
 	return nil
 }

@@ -43,18 +43,7 @@ func screens() []screen {
 			{title: "WORKLOAD", rank: 3, most: 30},
 			{title: "WHY, AND WHAT WOULD HELP", rest: true},
 		}, sorts: []int{0, 1, 2}, rows: pendingRows, none: "No pod asks for a node."},
-		{key: "c", name: "claims", part: partFleet, columns: []column{
-			{title: "CLAIM", most: 40},
-			{title: "PHASE", rank: 1},
-			{title: "AGE", right: true, rank: 2},
-			{title: "POOL", rank: 4, most: 24},
-			{title: "TYPE", rank: 3, most: 24},
-			{title: "CAPACITY", rank: 7},
-			{title: "ZONE", rank: 6},
-			{title: "$/H", right: true, rank: 5, descending: true},
-			{title: "NODE", rank: 9, most: 40},
-			{title: "STATE", rank: 1, rest: true},
-		}, sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
+		{key: "c", name: "claims", part: partFleet, columns: claimColumns(), sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
 		{key: "o", name: "pools", part: partPools, columns: []column{
 			{title: "POOL", most: 30},
 			{title: "NODES", right: true, rank: 1, descending: true},
@@ -66,17 +55,7 @@ func screens() []screen {
 			{title: "LIMITS", rank: 3, rest: true},
 			{title: "READY", rank: 7, most: 40},
 		}, sorts: []int{2, 1, 6, 0}, rows: poolRows, none: "There is no NodePool: nothing can be launched."},
-		{key: "d", name: "decisions", part: PartDecisions, columns: []column{
-			{title: "ID", right: true, descending: true},
-			{title: "AGO", right: true},
-			{title: "LOOP", rank: 2},
-			{title: "NODES", rank: 1},
-			{title: "PODS", rank: 4},
-			{title: "$/H", rank: 3},
-			{title: "TOOK", right: true, rank: 6, descending: true},
-			{title: "AGAIN", right: true, rank: 5, descending: true},
-			{title: "WHAT", rank: 1, rest: true},
-		}, sorts: []int{0, 6, 7}, rows: decisionRows, none: "No decision is kept."},
+		{key: "d", name: "decisions", part: PartDecisions, columns: decisionColumns(), sorts: []int{0, 6, 7}, rows: decisionRows, none: "No decision is kept."},
 		{key: "b", name: "blockers", part: partBlockers, columns: []column{
 			{title: "$/H", right: true, descending: true},
 			{title: "NODES", right: true, rank: 1, descending: true},
@@ -88,8 +67,25 @@ func screens() []screen {
 		{key: "f", name: "next", part: partNext, columns: []column{
 			{title: "WHEN"}, {title: "SUBJECT", rank: 1, most: 44}, {title: "WHAT", rank: 2, most: 60}, {title: "UNLESS", rank: 3, rest: true},
 		}, sorts: []int{0, 1}, rows: nextRows, none: "Nothing is to be done until the cluster changes."},
-		{key: "w", name: "cost", part: partCost, columns: costColumns(), sorts: []int{1, 4, 5, 6, 0}, rows: costRows, none: "There are no nodes to pay for."},
-		{key: "a", name: "offerings", part: partOfferings, columns: offeringColumns(), sorts: []int{4, 5, 6, 0}, rows: offeringRows, none: "No offering is short."},
+		{key: "w", name: "cost", part: partCost, columns: []column{
+			{title: "NAME", rest: true},
+			{title: "$/H", right: true, rank: 1, descending: true},
+			{title: "$/MONTH", right: true, rank: 3, descending: true},
+			{title: "SHARE", rank: 2, bar: true, descending: true},
+			{title: "PODS", right: true, rank: 4, descending: true},
+			{title: "CPU", right: true, rank: 5, descending: true},
+			{title: "MEMORY", right: true, rank: 6, descending: true},
+		}, sorts: []int{1, 4, 5, 6, 0}, rows: costRows, none: "There are no nodes to pay for."},
+		{key: "a", name: "offerings", part: partOfferings, columns: []column{
+			{title: "TYPE", most: 24},
+			{title: "ZONE", rank: 2},
+			{title: "CAPACITY", rank: 3},
+			{title: "STATE", rank: 1},
+			{title: "UNTIL", rank: 4},
+			{title: "$/H", right: true, rank: 5, descending: true},
+			{title: "NODES", right: true, rank: 6, descending: true},
+			{title: "LEARNED FROM", rank: 4, rest: true},
+		}, sorts: []int{4, 5, 6, 0}, rows: offeringRows, none: "No offering is short."},
 		{key: "h", name: "health", part: partOverview, columns: []column{{title: "SUBJECT", most: 40}, {title: "WHAT", rank: 1, rest: true}}, sorts: []int{0}, rows: healthRows, none: "Nothing needs a person."},
 	}
 }
@@ -129,27 +125,31 @@ func nodeColumns() []column {
 	return c
 }
 
-func offeringColumns() []column {
+func claimColumns() []column {
 	return []column{
-		{title: "TYPE", most: 24},
-		{title: "ZONE", rank: 2},
-		{title: "CAPACITY", rank: 3},
-		{title: "STATE", rank: 1},
-		{title: "UNTIL", rank: 4},
+		{title: "CLAIM", most: 40},
+		{title: "PHASE", rank: 1},
+		{title: "AGE", right: true, rank: 2},
+		{title: "POOL", rank: 4, most: 24},
+		{title: "TYPE", rank: 3, most: 24},
+		{title: "CAPACITY", rank: 7},
+		{title: "ZONE", rank: 6},
 		{title: "$/H", right: true, rank: 5, descending: true},
-		{title: "NODES", right: true, rank: 6, descending: true},
-		{title: "LEARNED FROM", rank: 4, rest: true},
+		{title: "NODE", rank: 9, most: 40},
+		{title: "STATE", rank: 1, rest: true},
 	}
 }
 
-func costColumns() []column {
+func decisionColumns() []column {
 	return []column{
-		{title: "NAME", rest: true},
-		{title: "$/H", right: true, rank: 1, descending: true},
-		{title: "$/MONTH", right: true, rank: 3, descending: true},
-		{title: "SHARE", rank: 2, bar: true, descending: true},
-		{title: "PODS", right: true, rank: 4, descending: true},
-		{title: "CPU", right: true, rank: 5, descending: true},
-		{title: "MEMORY", right: true, rank: 6, descending: true},
+		{title: "ID", right: true, descending: true},
+		{title: "AGO", right: true},
+		{title: "LOOP", rank: 2},
+		{title: "NODES", rank: 1},
+		{title: "PODS", rank: 4},
+		{title: "$/H", rank: 3},
+		{title: "TOOK", right: true, rank: 6, descending: true},
+		{title: "AGAIN", right: true, rank: 5, descending: true},
+		{title: "WHAT", rank: 1, rest: true},
 	}
 }

@@ -198,9 +198,9 @@ func TestARecordingEnds(t *testing.T) {
 	if s := h.screen(); !strings.Contains(s, "recording") {
 		t.Errorf("while it is recorded:\n%s", s)
 	}
-	h.press("g jj ⏎ esc")
+	h.press("g j down ⏎ esc")
 	h.p.opts.Recorder.written = sessionBytesMost + 1
-	h.press("g jj ⏎ esc")
+	h.press("g j down ⏎ esc")
 	if s := h.screen(); !strings.Contains(s, "the recording ended at 256 MiB") {
 		t.Errorf("when it is too large:\n%s", s)
 	}
