@@ -25,13 +25,13 @@ const (
 	messageBytesMost, nodesMost = 48 << 10, 200
 	// writePatience bounds how long a reader may take to read a message; then it is dropped.
 	writePatience = 10 * time.Second
-	// beatEvery is how often a reader without news is told that the connection lives.
+	// beatEvery is how often a reader without messages is sent a comment, which shows that the connection lives.
 	beatEvery = 20 * time.Second
 	// streamLife ends a connection: the reader comes back, if this replica still leads.
 	streamLife = 5 * time.Minute
 )
 
-// stream tells readers what has changed: at most one message a second, the same for all. Nothing is made
+// stream sends readers what has changed: at most one message a second, the same for all. Nothing is made
 // while nobody reads.
 type stream struct {
 	views *Views
@@ -49,8 +49,8 @@ type stream struct {
 	// ring has the newest messages, that of revision the last.
 	ring      []message
 	ringBytes int
-	// news is closed when the next message is there.
-	news chan struct{}
+	// next is closed when the next message is there.
+	next chan struct{}
 }
 
 // message is one event, encoded.
@@ -71,7 +71,7 @@ type change struct {
 }
 
 func newStream(v *Views) *stream {
-	return &stream{views: v, stamp: strconv.FormatInt(v.Now().UnixNano(), 36), seen: -1, news: make(chan struct{})}
+	return &stream{views: v, stamp: strconv.FormatInt(v.Now().UnixNano(), 36), seen: -1, next: make(chan struct{})}
 }
 
 // name returns a revision as readers know it.
@@ -142,33 +142,33 @@ func (s *stream) publish(changed []*view.Node, gone []string) error {
 		s.ringBytes -= len(s.ring[0].text)
 		s.ring = slices.Delete(s.ring, 0, 1)
 	}
-	close(s.news)
-	s.news = make(chan struct{})
+	close(s.next)
+	s.next = make(chan struct{})
 	return nil
 }
 
 // after returns the messages after a revision as readers know it, and the revision of the last. A reader
-// of one that is not known, or too old, is told to ask for the map again. news is closed when there is
+// of one that is not known, or too old, is sent a message that says to ask for the map again. next is closed when there is
 // another message.
-func (s *stream) after(name string) (messages []string, last string, news <-chan struct{}) {
+func (s *stream) after(name string) (messages []string, last string, next <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last, news = s.name(s.revision), s.news
+	last, next = s.name(s.revision), s.next
 	number, ours := strings.CutPrefix(name, s.stamp+"-")
 	revision, err := strconv.ParseInt(number, 10, 64)
 	if !ours || err != nil || revision > s.revision || revision < s.revision-int64(len(s.ring)) {
 		text, err := json.Marshal(change{Revision: last, Reset: true, Summary: s.summary})
 		if err != nil {
-			return nil, last, news
+			return nil, last, next
 		}
-		return []string{fmt.Sprintf("id: %s\nevent: change\ndata: %s\n\n", last, text)}, last, news
+		return []string{fmt.Sprintf("id: %s\nevent: change\ndata: %s\n\n", last, text)}, last, next
 	}
 	for _, m := range s.ring {
 		if m.revision > revision {
 			messages = append(messages, m.text)
 		}
 	}
-	return messages, last, news
+	return messages, last, next
 }
 
 // enter counts a reader in; false: there are as many as there may be. The first sets the stream going.
@@ -227,7 +227,7 @@ func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	defer end.Stop()
 	for {
-		messages, last, news := s.after(position)
+		messages, last, next := s.after(position)
 		position, text = last, text+strings.Join(messages, "")
 		_ = connection.SetWriteDeadline(s.views.Now().Add(writePatience))
 		if _, err := w.Write([]byte(text)); err != nil {
@@ -238,7 +238,7 @@ func (s *stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		text = ""
 		select {
-		case <-news:
+		case <-next:
 		case <-beat.C:
 			text = ":\n\n"
 		case <-end.C:
