@@ -25,7 +25,7 @@ const (
 	messageBytesMost, nodesMost = 48 << 10, 200
 	// writePatience bounds how long a reader may take to read a message; then it is dropped.
 	writePatience = 10 * time.Second
-	// beatEvery is how often a reader is sent a comment while nothing changes, so that the connection stays open.
+	// beatEvery is how often a reader without messages is sent a comment, which shows that the connection lives.
 	beatEvery = 20 * time.Second
 	// streamLife ends a connection: the reader comes back, if this replica still leads.
 	streamLife = 5 * time.Minute
@@ -148,7 +148,7 @@ func (s *stream) publish(changed []*view.Node, gone []string) error {
 }
 
 // after returns the messages after a revision as readers know it, and the revision of the last. A reader
-// of one that is not known, or too old, has to ask for the map again. next is closed when there is
+// of one that is not known, or too old, is sent a message that says to ask for the map again. next is closed when there is
 // another message.
 func (s *stream) after(name string) (messages []string, last string, next <-chan struct{}) {
 	s.mu.Lock()

@@ -267,6 +267,7 @@ func TestReadersAreBoundedAndASlowOneHoldsNobodyUp(t *testing.T) {
 		}
 	}
 	answer := ask()
+	defer answer.Body.Close() //nolint:errcheck // it was read only
 	if body, err := io.ReadAll(answer.Body); answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" || err != nil {
 		t.Errorf("the 33rd reader: %s %s %v", answer.Status, body, err)
 	}

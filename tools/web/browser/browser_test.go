@@ -19,7 +19,7 @@ import (
 // pictures is where TestScreenshots writes; empty: nowhere.
 var pictures = flag.String("pictures", "", "the directory that TestScreenshots writes to")
 
-// patience bounds what a browser may take for anything, on a machine that is busy.
+// patience bounds what a browser may take for anything, on a computer that is busy.
 const patience = 2 * time.Minute
 
 // open returns a tab of a new browser, and what it complained of and asked other hosts for.
@@ -142,8 +142,8 @@ func TestScreenshots(t *testing.T) {
 	}
 	s := serve(t, 120)
 	tab, _ := open(t)
-	for _, look := range []string{"light", "dark"} {
-		scheme(t, tab, look)
+	for _, colours := range []string{"light", "dark"} {
+		scheme(t, tab, colours)
 		for name, path := range paths() {
 			run(t, tab, chromedp.Navigate(s.URL+path))
 			if name == "fleet" {
@@ -153,7 +153,7 @@ func TestScreenshots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(*pictures, name+"-"+look+".png"), picture, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(*pictures, name+"-"+colours+".png"), picture, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	// figures makes times part of the tests: on a machine with nothing else to do.
+	// figures makes times part of the tests: on a computer with nothing else to do.
 	figures = flag.Bool("figures", false, "fail where a page takes longer than the design allows")
 	// axe is the file axe.min.js of axe-core.
 	axe = flag.String("axe", os.Getenv("AXE_JS"), "the file axe.min.js of axe-core, whose rules are tried on every page")
 )
 
-// TestPagesAreQuietAndSmall opens every page with a cold cache: nothing on the console, no request to
+// TestPagesHaveNoFaultsAndAreSmall opens every page with a cold cache: nothing on the console, no request to
 // elsewhere, few bytes, and nothing wider than a narrow screen.
-func TestPagesAreQuietAndSmall(t *testing.T) {
+func TestPagesHaveNoFaultsAndAreSmall(t *testing.T) {
 	s := serve(t, 300)
 	tab, faults := open(t)
 	for name, path := range paths() {
@@ -94,7 +94,7 @@ func TestMapByKeys(t *testing.T) {
 		t.Fatalf("with the focus the map says %q", first)
 	}
 	seen := map[string]bool{first: true}
-	for _, key := range []string{right, down, right, down, left, up, end, home} {
+	for _, key := range []string{kb.ArrowRight, kb.ArrowDown, kb.ArrowRight, kb.ArrowDown, kb.ArrowLeft, kb.ArrowUp, kb.End, kb.Home} {
 		run(t, tab, chromedp.KeyEvent(key))
 		seen[says()] = true
 	}
@@ -115,10 +115,6 @@ func TestMapByKeys(t *testing.T) {
 		t.Errorf("Enter at %s opens %q", name, title)
 	}
 }
-
-const (
-	end, home, left, up, right, down = kb.End, kb.Home, kb.ArrowLeft, kb.ArrowUp, kb.ArrowRight, kb.ArrowDown
-)
 
 // TestQuestions answers what people ask first within the clicks that the design allows: a link's text
 // for each click from the first page, and what the last page must then say.
@@ -211,8 +207,8 @@ func TestAccessible(t *testing.T) {
 	}
 	s := serve(t, 60)
 	tab, _ := open(t)
-	for _, look := range []string{"light", "dark"} {
-		scheme(t, tab, look)
+	for _, colours := range []string{"light", "dark"} {
+		scheme(t, tab, colours)
 		for name, path := range paths() {
 			run(t, tab, chromedp.Navigate(s.URL+path))
 			if name == "fleet" {
@@ -221,7 +217,7 @@ func TestAccessible(t *testing.T) {
 			run(t, tab, chromedp.Evaluate[chromedp.Void](string(rules)+"; undefined"))
 			found := ask[[]string](t, tab, `axe.run().then((r) => r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.target + " " + n.failureSummary).join("; ")))`)
 			for _, f := range found {
-				t.Errorf("%s, %s: %s", path, look, f)
+				t.Errorf("%s, %s: %s", path, colours, f)
 			}
 		}
 	}
