@@ -137,23 +137,6 @@ func Status(err error) int {
 	}
 }
 
-// Handler answers Path with views as JSON, Path/map with the nodes as the map draws them, and Path/stream
-// with what changes, as Server-Sent Events.
-func (v *Views) Handler() http.Handler {
-	mux, stream := http.NewServeMux(), newStream(v)
-	mux.HandleFunc("GET "+Path+"/{name...}", func(w http.ResponseWriter, r *http.Request) {
-		answer, err := v.Of(r.PathValue("name"), r.URL.Query().Get("by"))
-		if err != nil {
-			http.Error(w, err.Error(), Status(err))
-			return
-		}
-		writeJSON(w, r, answer)
-	})
-	mux.HandleFunc("GET "+Path+"/map", stream.answerMap)
-	mux.Handle("GET "+Path+"/stream", stream)
-	return mux
-}
-
 func writeJSON(w http.ResponseWriter, r *http.Request, answer any) {
 	text, err := json.Marshal(answer)
 	if err != nil {

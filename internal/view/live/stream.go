@@ -74,6 +74,23 @@ func newStream(v *Views) *stream {
 	return &stream{views: v, stamp: strconv.FormatInt(v.Now().UnixNano(), 36), seen: -1, next: make(chan struct{})}
 }
 
+// Handler answers Path with views as JSON, Path/map with the nodes as the map draws them, and Path/stream
+// with what changes, as Server-Sent Events.
+func (v *Views) Handler() http.Handler {
+	mux, stream := http.NewServeMux(), newStream(v)
+	mux.HandleFunc("GET "+Path+"/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		answer, err := v.Of(r.PathValue("name"), r.URL.Query().Get("by"))
+		if err != nil {
+			http.Error(w, err.Error(), Status(err))
+			return
+		}
+		writeJSON(w, r, answer)
+	})
+	mux.HandleFunc("GET "+Path+"/map", stream.answerMap)
+	mux.Handle("GET "+Path+"/stream", stream)
+	return mux
+}
+
 // name returns a revision as readers know it.
 func (s *stream) name(revision int64) string { return fmt.Sprintf("%s-%d", s.stamp, revision) }
 
