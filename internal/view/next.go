@@ -112,19 +112,31 @@ func (b *nextBuilder) node(n *cluster.Node) {
 	if !ok || pool.Static {
 		return
 	}
+	b.removal(n, pool)
+	if due := disrupt.DueAt(n); !n.Expires.IsZero() && due.After(b.Snapshot.At) {
+		e := Entry{At: due, Kind: "Node", Name: n.Name, Action: fmt.Sprintf("replaced, because it expires at %s", clock(n.Expires)), Unless: "what holds its pods, until it expires"}
+		paused := disrupt.Paused(b.Snapshot, n, plan.Expired)
+		switch {
+		case n.Reclaimed != "":
+			e.Action = fmt.Sprintf("replaced, because the cloud takes it away at %s (%s)", clock(n.Expires), n.Reclaimed)
+		case !paused.IsYes():
+			e.At, e.When, e.Unless = time.Time{}, "when "+paused.Ends(), ""
+		}
+		b.add(e)
+	}
+}
+
+// removal adds when a node may be removed to save its price.
+func (b *nextBuilder) removal(n *cluster.Node, pool *cluster.Pool) {
+	if paused := disrupt.Paused(b.Snapshot, n, plan.Underutilized); !paused.IsYes() {
+		return
+	}
 	if at, ever := disrupt.ConsolidatableAt(n, pool); ever && at.After(b.Snapshot.At) && b.holds.Of(n).Kind == disrupt.HeldByNobody && (n.Empty || pool.Policy != cluster.PolicyEmpty) {
 		e := Entry{At: at, Kind: "Node", Name: n.Name, Action: "consolidateAfter has elapsed: removed if its pods fit elsewhere for less", Unless: "a pod comes or goes before"}
 		if n.Empty {
 			e.Action, e.Unless = "consolidateAfter has elapsed: removed, it is empty", "a pod comes before, or the budget is used up"
 		}
 		b.add(e)
-	}
-	if due := disrupt.DueAt(n); !n.Expires.IsZero() && due.After(b.Snapshot.At) {
-		what := fmt.Sprintf("replaced, because it expires at %s", clock(n.Expires))
-		if n.Reclaimed != "" {
-			what = fmt.Sprintf("replaced, because the cloud takes it away at %s (%s)", clock(n.Expires), n.Reclaimed)
-		}
-		b.add(Entry{At: due, Kind: "Node", Name: n.Name, Action: what, Unless: "what holds its pods, until it expires"})
 	}
 }
 
@@ -133,7 +145,7 @@ func (b *nextBuilder) pools() {
 	for i := range b.Snapshot.Pools {
 		p := &b.Snapshot.Pools[i]
 		for _, reason := range budgetReasons() {
-			if b.ledger.Left(p.Name, reason) > 0 {
+			if p.Paused != "" || b.ledger.Left(p.Name, reason) > 0 {
 				continue
 			}
 			waiting := b.waiting(p.Name, reason)
