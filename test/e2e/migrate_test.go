@@ -192,7 +192,7 @@ func (m *migration) replaceAll() {
 }
 
 // nothingOfOurs wants no taint, label or finalizer of ours on what Karpenter takes over, and no
-// annotation but the one that says which nodes a node was launched for.
+// annotation but those that nothing else reads: which nodes a node was launched for, and by which decision.
 func (m *migration) nothingOfOurs() {
 	m.t.Helper()
 	const ours = "dovetail.sh/"
@@ -205,7 +205,7 @@ func (m *migration) nothingOfOurs() {
 	}
 	each := func(kind string, o client.Object) {
 		for key := range o.GetAnnotations() {
-			if key != ours+"replaces" {
+			if key != ours+"replaces" && key != ours+"decision" {
 				note(kind+" annotation", key)
 			}
 		}

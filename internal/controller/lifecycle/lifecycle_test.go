@@ -261,7 +261,7 @@ func waitsForHold(t *testing.T, w *world) {
 
 func forcesAtDeadline(t *testing.T, w *world) {
 	claim := w.claim(t, "deadline", func(c *karpenterv1.NodeClaim) {
-		c.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: 12 * time.Second}
+		c.Spec.TerminationGracePeriod = &karpenterv1.Duration{Duration: 20 * time.Second}
 	})
 	node := w.ready(t, claim)
 	grace := int64(2)
