@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,14 +33,7 @@ import (
 // patience bounds every wait. It is many times what an idle computer needs.
 const patience = 90 * time.Second
 
-// atOnce is how many tests run at a time unless -parallel says so: they wait more than they compute.
-const atOnce = 4
-
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set("test.parallel", strconv.Itoa(atOnce))
-	}
 	ctrl.SetLogger(logr.Discard()) // what a client has to say, its errors say too
 	os.Exit(m.Run())
 }

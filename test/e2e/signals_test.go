@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ func silentAt(t *testing.T, word string) *mute {
 
 // resources are what that API server has, by path of discovery.
 var resources = map[string][]string{
-	"/api/v1":                          {"Pod pods", "Node nodes", "Namespace namespaces", "PersistentVolumeClaim persistentvolumeclaims", "PersistentVolume persistentvolumes", "LimitRange limitranges"},
+	"/api/v1":                          {"Pod pods", "Node nodes", "Namespace namespaces", "PersistentVolumeClaim persistentvolumeclaims", "PersistentVolume persistentvolumes", "LimitRange limitranges", "ConfigMap configmaps"},
 	"/apis/apps/v1":                    {"DaemonSet daemonsets", "ReplicaSet replicasets", "StatefulSet statefulsets"},
 	"/apis/policy/v1":                  {"PodDisruptionBudget poddisruptionbudgets"},
 	"/apis/storage.k8s.io/v1":          {"StorageClass storageclasses", "CSINode csinodes", "VolumeAttachment volumeattachments"},
@@ -89,14 +90,14 @@ func known(r *http.Request) string {
 		var list []string
 		for _, words := range resources[path] {
 			kind, name, _ := strings.Cut(words, " ")
-			list = append(list, fmt.Sprintf(`{"name": %q, "kind": %q, "namespaced": false, "verbs": ["get", "list", "watch"]}`, name, kind))
+			list = append(list, fmt.Sprintf(`{"name": %q, "kind": %q, "namespaced": %t, "verbs": ["get", "list", "watch"]}`, name, kind, kind == "ConfigMap")) // the others are watched everywhere
 		}
 		version := strings.TrimPrefix(strings.TrimPrefix(path, "/apis/"), "/api/")
 		return fmt.Sprintf(`{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": %q, "resources": [%s]}`, version, strings.Join(list, ", "))
 	case r.URL.Query().Get("watch") != "":
 		return ""
 	}
-	words := strings.Split(r.URL.Path, "/")
+	words := strings.Split(regexp.MustCompile("/namespaces/[^/]+/").ReplaceAllString(r.URL.Path, "/"), "/")
 	group, version := strings.Join(words[2:len(words)-1], "/"), "/"+strings.Join(words[1:len(words)-1], "/")
 	for _, entry := range resources[version] {
 		if kind, name, _ := strings.Cut(entry, " "); name == words[len(words)-1] {
