@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,10 +20,10 @@ import (
 )
 
 // counting is a mirror that counts how often a view is made.
-type counting struct{ asked int }
+type counting struct{ asked atomic.Int64 }
 
 func (c *counting) Shortages() []catalog.Shortage {
-	c.asked++
+	c.asked.Add(1)
 	return nil
 }
 
@@ -50,8 +51,8 @@ func TestViewsAreMadeOnceASecondAndOnlyForReaders(t *testing.T) {
 	snap := parse(t, cluster1)
 	k.Provisioned(snap, []plan.Refusal{{Pod: snap.Pending[0].PodRef, Why: verdict.Of(verdict.TooLarge, "", "x")}}, nil)
 	k.Disrupted(snap, &plan.Disruption{}, &disrupt.Memory{}, errors.New("conflict"))
-	if m.asked != 0 {
-		t.Errorf("views were made %d times with nobody asking", m.asked)
+	if m.asked.Load() != 0 {
+		t.Errorf("views were made %d times with nobody asking", m.asked.Load())
 	}
 	for range 10 {
 		for _, name := range append(live.Names(), "node/a") {
@@ -60,8 +61,8 @@ func TestViewsAreMadeOnceASecondAndOnlyForReaders(t *testing.T) {
 			}
 		}
 	}
-	if m.asked != 1 {
-		t.Errorf("views were made %d times within a second", m.asked)
+	if m.asked.Load() != 1 {
+		t.Errorf("views were made %d times within a second", m.asked.Load())
 	}
 	later := *snap
 	later.At = snap.At.Add(time.Second)
@@ -70,8 +71,8 @@ func TestViewsAreMadeOnceASecondAndOnlyForReaders(t *testing.T) {
 		t.Errorf("within the second: %+v, %v", v, err)
 	}
 	now = now.Add(time.Second)
-	if v, err := views.Of("overview", ""); err != nil || v.(view.Overview).Pending.Refused != 0 || !v.(view.Overview).At.Equal(later.At) || m.asked != 2 {
-		t.Errorf("a second later: %+v, %v, made %d times", v, err, m.asked)
+	if v, err := views.Of("overview", ""); err != nil || v.(view.Overview).Pending.Refused != 0 || !v.(view.Overview).At.Equal(later.At) || m.asked.Load() != 2 {
+		t.Errorf("a second later: %+v, %v, made %d times", v, err, m.asked.Load())
 	}
 }
 

@@ -166,8 +166,8 @@ func TestViewsForStreamsAreMadeOnceASecondForAllAndNeverForNobody(t *testing.T) 
 			s.Change(0, 1)
 			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		}
-		if m.asked != 1 {
-			t.Errorf("views were made %d times for one reader of the map", m.asked)
+		if m.asked.Load() != 1 {
+			t.Errorf("views were made %d times for one reader of the map", m.asked.Load())
 		}
 		var readers []*reader
 		for range 10 {
@@ -177,13 +177,13 @@ func TestViewsForStreamsAreMadeOnceASecondForAllAndNeverForNobody(t *testing.T) 
 			s.Change(0, 1)
 			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the clock of the bubble
 		}
-		if m.asked > 13 {
-			t.Errorf("views were made %d times within ten seconds for ten readers", m.asked)
+		if m.asked.Load() > 13 {
+			t.Errorf("views were made %d times within ten seconds for ten readers", m.asked.Load())
 		}
-		made := m.asked
+		made := m.asked.Load()
 		time.Sleep(time.Minute) //nolint:forbidigo // the clock of the bubble
-		if m.asked > made+1 {
-			t.Errorf("views were made %d times while nothing was handed in", m.asked-made)
+		if m.asked.Load() > made+1 {
+			t.Errorf("views were made %d times while nothing was handed in", m.asked.Load()-made)
 		}
 		for _, r := range readers {
 			r.end()
