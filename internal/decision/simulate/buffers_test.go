@@ -20,7 +20,11 @@ func TestBuffersComeNearTheBound(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
 	const most = 1.02
-	for _, name := range []string{"p1b-plain-aws-5000", "p1a-diverse-aws-5000"} {
+	names := []string{"p1b-plain-aws-5000", "p1a-diverse-aws-5000"}
+	if testkit.Raced { // the second takes five minutes then, and one decision has one goroutine
+		names = names[:1]
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, err := Scenario(filepath.Join("testdata", name+".json.gz"), time.Unix(0, 0))
