@@ -57,7 +57,8 @@ func newResume() *cobra.Command {
 		Use:   "resume [NODEPOOL...]",
 		Short: "Allow the removal and replacement of nodes again",
 		Long: `Resume disruption after dovetail pause: of all NodePools, or of those that are named. Without names
-it deletes the ConfigMap; the annotations of single NodePools stay.`,
+it deletes the ConfigMap; the annotations of single NodePools stay, and so does a pause by the
+controller's setting --pause-disruption. dovetail status shows what is still paused.`,
 		Example: `  dovetail resume
   dovetail resume gpu spot`,
 		Args: cobra.ArbitraryArgs,

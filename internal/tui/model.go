@@ -190,7 +190,7 @@ func (m *model) question() tea.Cmd {
 			into := empty(name)
 			if err := opts.Source.Fill(ctx, name, by, into); err != nil {
 				if answer.err = err; name == partOverview {
-					break // the rest would wait as long in vain
+					break // the rest would wait as long, for nothing
 				}
 				continue
 			}
