@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -28,7 +29,12 @@ func TestPauses(t *testing.T) {
 		return o
 	}
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: mirror.PauseConfigMap}, Data: map[string]string{mirror.PauseReasonKey: "incident 42"}}
-	c := fake.NewClientBuilder().WithIndex(&corev1.ConfigMap{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
+	// The fake adds what it doesn't know to its scheme, which must not be the one all share.
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&corev1.ConfigMap{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).
 		WithObjects(config, pool("free", ""), pool("not", "false"), pool("gpu", "load test"), pool("spot", "true")).Build()
 	want := []Finding{
 		{Check: "disruption", Status: checkup.Warning, Found: "paused by ConfigMap kube-system/dovetail-pause: incident 42", Remedy: "dovetail resume, if the controller is in that namespace"},
