@@ -49,9 +49,23 @@ type heavy struct {
 }
 
 // has reports whether a pod is quarantined for the effort of its namespace's.
-func (m *Memory) has(p *cluster.Pod) (h heavy, yes bool) {
+func (m *Memory) has(p *cluster.Pod, w weights) (h heavy, yes bool) {
 	h, known := m.namespaces[p.Namespace]
-	return h, known && !h.over && p.Constraints.Weight() >= h.weight
+	return h, known && !h.over && w.of(p) >= h.weight
+}
+
+// weights are the weights of constraints that were asked for before. Pods of one template share
+// their constraints, and those of a hostile one have thousands of labels to count.
+type weights map[*cluster.Constraints]int
+
+// of returns the weight of a pod's constraints.
+func (w weights) of(p *cluster.Pod) int {
+	weight, known := w[p.Constraints]
+	if !known {
+		weight = p.Constraints.Weight()
+		w[p.Constraints] = weight
+	}
+	return weight
 }
 
 // Parts is a snapshot divided.
@@ -76,13 +90,14 @@ func (m *Memory) Divide(snap *cluster.Snapshot) Parts {
 	out := Parts{Ordinary: &ordinary, Due: &due}
 	pods, namespaces := map[cluster.PodRef]term{}, maps.Clone(m.namespaces)
 	maps.DeleteFunc(namespaces, func(_ string, h heavy) bool { return snap.At.After(h.until.Add(h.wait)) })
+	w := weights{}
 	for i := range snap.Pending {
 		p := &snap.Pending[i]
 		t, quarantined := m.pods[p.PodRef]
 		if quarantined {
 			pods[p.PodRef] = t
 		}
-		if h, ok := m.has(p); ok {
+		if h, ok := m.has(p, w); ok {
 			namespaces[p.Namespace] = h
 			if quarantined = true; h.until.After(t.until) {
 				t = h.term
@@ -110,10 +125,11 @@ func (m *Memory) Without(snap *cluster.Snapshot) *cluster.Snapshot {
 	}
 	out := *snap
 	out.Pending = nil
+	w := weights{}
 	for i := range snap.Pending {
 		p := &snap.Pending[i]
 		_, alone := m.pods[p.PodRef]
-		_, among := m.has(p)
+		_, among := m.has(p, w)
 		if quarantined := alone || among; p.Planned != "" || !quarantined {
 			out.Pending = append(out.Pending, *p)
 		}
@@ -136,11 +152,11 @@ func (m *Memory) Learn(snap *cluster.Snapshot, p *plan.Plan) {
 	if m.pods == nil {
 		m.pods, m.namespaces = map[cluster.PodRef]term{}, map[string]heavy{}
 	}
-	coped, failed := map[string]bool{}, map[string]heavy{}
+	coped, failed, w := map[string]bool{}, map[string]heavy{}, weights{}
 	for i := range snap.Pending {
 		pod := &snap.Pending[i]
 		why, out := left[pod.PodRef]
-		weight := pod.Constraints.Weight()
+		weight := w.of(pod)
 		switch h, known := m.namespaces[pod.Namespace]; {
 		case !out:
 			delete(m.pods, pod.PodRef)
