@@ -30,6 +30,7 @@ const (
 type Memory struct {
 	pods       map[cluster.PodRef]term
 	namespaces map[string]heavy
+	weights    weights
 }
 
 // term is a quarantine: how long it lasts, and until when.
@@ -49,22 +50,25 @@ type heavy struct {
 }
 
 // has reports whether a pod is quarantined for the effort of its namespace's.
-func (m *Memory) has(p *cluster.Pod, w weights) (h heavy, yes bool) {
+func (m *Memory) has(p *cluster.Pod, now weights) (h heavy, yes bool) {
 	h, known := m.namespaces[p.Namespace]
-	return h, known && !h.over && w.of(p) >= h.weight
+	return h, known && !h.over && now.of(p, m.weights) >= h.weight
 }
 
-// weights are the weights of constraints that were asked for before. Pods of one template share
-// their constraints, and those of a hostile one have thousands of labels to count.
+// weights are the weights of the constraints of pods that are pending. Those of a hostile pod have
+// thousands of labels, which are counted once and not at each look.
 type weights map[*cluster.Constraints]int
 
-// of returns the weight of a pod's constraints.
-func (w weights) of(p *cluster.Pod) int {
+// of returns the weight of a pod's constraints, which before may know.
+func (w weights) of(p *cluster.Pod, before weights) int {
 	weight, known := w[p.Constraints]
-	if !known {
-		weight = p.Constraints.Weight()
-		w[p.Constraints] = weight
+	if known {
+		return weight
 	}
+	if weight, known = before[p.Constraints]; !known {
+		weight = p.Constraints.Weight()
+	}
+	w[p.Constraints] = weight
 	return weight
 }
 
@@ -81,6 +85,7 @@ type Parts struct {
 // once no heavy pod of theirs has come, or none was too much, for as long as they were quarantined.
 func (m *Memory) Divide(snap *cluster.Snapshot) Parts {
 	if len(m.pods)+len(m.namespaces) == 0 {
+		m.weights = nil
 		none := *snap
 		none.Pending = nil
 		return Parts{Ordinary: snap, Due: &none}
@@ -90,14 +95,14 @@ func (m *Memory) Divide(snap *cluster.Snapshot) Parts {
 	out := Parts{Ordinary: &ordinary, Due: &due}
 	pods, namespaces := map[cluster.PodRef]term{}, maps.Clone(m.namespaces)
 	maps.DeleteFunc(namespaces, func(_ string, h heavy) bool { return snap.At.After(h.until.Add(h.wait)) })
-	w := weights{}
+	now := weights{}
 	for i := range snap.Pending {
 		p := &snap.Pending[i]
 		t, quarantined := m.pods[p.PodRef]
 		if quarantined {
 			pods[p.PodRef] = t
 		}
-		if h, ok := m.has(p, w); ok {
+		if h, ok := m.has(p, now); ok {
 			namespaces[p.Namespace] = h
 			if quarantined = true; h.until.After(t.until) {
 				t = h.term
@@ -112,7 +117,7 @@ func (m *Memory) Divide(snap *cluster.Snapshot) Parts {
 			due.Pending = append(due.Pending, *p)
 		}
 	}
-	m.pods, m.namespaces = pods, namespaces
+	m.pods, m.namespaces, m.weights = pods, namespaces, now
 	return out
 }
 
@@ -125,11 +130,11 @@ func (m *Memory) Without(snap *cluster.Snapshot) *cluster.Snapshot {
 	}
 	out := *snap
 	out.Pending = nil
-	w := weights{}
+	now := weights{}
 	for i := range snap.Pending {
 		p := &snap.Pending[i]
 		_, alone := m.pods[p.PodRef]
-		_, among := m.has(p, w)
+		_, among := m.has(p, now)
 		if quarantined := alone || among; p.Planned != "" || !quarantined {
 			out.Pending = append(out.Pending, *p)
 		}
@@ -152,20 +157,19 @@ func (m *Memory) Learn(snap *cluster.Snapshot, p *plan.Plan) {
 	if m.pods == nil {
 		m.pods, m.namespaces = map[cluster.PodRef]term{}, map[string]heavy{}
 	}
-	coped, failed, w := map[string]bool{}, map[string]heavy{}, weights{}
+	coped, failed, now := map[string]bool{}, map[string]heavy{}, weights{}
 	for i := range snap.Pending {
 		pod := &snap.Pending[i]
 		why, out := left[pod.PodRef]
-		weight := w.of(pod)
 		switch h, known := m.namespaces[pod.Namespace]; {
 		case !out:
 			delete(m.pods, pod.PodRef)
-			coped[pod.Namespace] = coped[pod.Namespace] || known && !h.over && weight >= h.weight
+			coped[pod.Namespace] = coped[pod.Namespace] || known && !h.over && now.of(pod, m.weights) >= h.weight
 		case why.Reason == verdict.DecisionFailed:
 			m.pods[pod.PodRef] = again(m.pods[pod.PodRef], why, snap.At)
 		default:
 			had, ok := failed[pod.Namespace]
-			if !ok || weight < had.weight {
+			if weight := now.of(pod, m.weights); !ok || weight < had.weight {
 				had.weight = weight
 			}
 			had.why = why
