@@ -205,7 +205,7 @@ func TestEqualsEitherWay(t *testing.T) {
 func TestLargestFleet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, func(o *awssim.Options) { o.Beliefs.FleetBodyMax = 100 << 10 })
+		w := newWorld(t, func(o *awssim.Options) { o.Families, o.Beliefs.FleetBodyMax = nil, 100<<10 })
 		p := w.provider(t)
 		w.ready(t, p, "default")
 		all, err := p.Types(t.Context(), classRef)

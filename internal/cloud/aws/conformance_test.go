@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	nodes := &joined{nodes: map[string]*corev1.Node{}}
 	w := newWorld(t, func(o *awssim.Options) {
-		o.Registrar, o.Unlimited, o.MinBoot, o.MaxBoot = nodes, true, time.Millisecond, 2*time.Millisecond
+		o.Families, o.Registrar, o.Unlimited, o.MinBoot, o.MaxBoot = nil, nodes, true, time.Millisecond, 2*time.Millisecond
 	})
 	var err error
 	if w.url, err = w.sim.Listen(t.Context(), "127.0.0.1:0"); err != nil {

@@ -210,7 +210,7 @@ func TestPriceFailureOfCallerIsLogged(t *testing.T) {
 func TestUnpricedTypesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+		w := newWorld(t, func(o *awssim.Options) { o.Families = nil })
 		p := w.provider(t)
 		log := &lines{}
 		p.opts.Log = slog.New(slog.NewTextHandler(log, nil))

@@ -47,7 +47,7 @@ var classRef = cloud.ClassRef{Group: awsv1.Group, Kind: classKind, Name: "defaul
 
 func newWorld(t *testing.T, change func(*awssim.Options)) *world {
 	t.Helper()
-	opts := awssim.Options{Seed: 1}
+	opts := awssim.Options{Seed: 1, Families: []string{"c5", "c6g", "g2", "g4ad", "g4dn", "g6", "m5", "m5d", "p3", "p4de", "p5", "r5", "t3"}} // some of each kind
 	if change != nil {
 		change(&opts)
 	}

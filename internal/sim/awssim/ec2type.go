@@ -70,6 +70,26 @@ func readTypes() (types, error) {
 	return t, nil
 }
 
+// of returns the types of these families; nil: all.
+func (t types) of(families []string) (types, error) {
+	if families == nil {
+		return t, nil
+	}
+	some, found := types{byName: map[string]*ec2Type{}}, map[string]bool{}
+	for _, name := range t.names {
+		if m := t.byName[name]; slices.Contains(families, m.family) {
+			some.byName[name], found[m.family] = m, true
+			some.names = append(some.names, name)
+		}
+	}
+	for _, family := range families {
+		if !found[family] {
+			return some, fmt.Errorf("awssim: the catalog has no family %s", family)
+		}
+	}
+	return some, nil
+}
+
 func newType(row map[string]string) (*ec2Type, error) {
 	var err error
 	number := func(column string) int {

@@ -58,6 +58,9 @@ type Options struct {
 	Subnets []Subnet
 	// Roles are the IAM roles that exist besides KarpenterNodeRole-<cluster>.
 	Roles []string
+	// Families are the families of instance types that EC2 sells; nil: all of the shipped catalog.
+	// Most of the CPU time of a test goes into reading all of them.
+	Families []string
 	// NodeGroups are the managed node groups of the cluster. They have no instances.
 	NodeGroups []NodeGroup
 	// ScalingGroups are the Auto Scaling groups of the account. They launch nothing.

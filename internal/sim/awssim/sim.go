@@ -46,7 +46,11 @@ type Sim struct {
 // about options that contradict each other.
 func New(opts Options) (*Sim, error) {
 	opts = opts.withDefaults()
-	types, err := shippedTypes()
+	all, err := shippedTypes()
+	if err != nil {
+		return nil, err
+	}
+	types, err := all.of(opts.Families)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,4 +135,23 @@ func ids(out *ec2.CreateFleetOutput) []string {
 		got = append(got, in.InstanceIds...)
 	}
 	return got
+}
+
+func TestAnAccountMaySellSomeFamilies(t *testing.T) {
+	t.Parallel()
+	sim, err := awssim.New(awssim.Options{Families: []string{"m5", "g5g"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sold := map[string]int{}
+	for _, name := range sim.InstanceTypes() {
+		family, _, _ := strings.Cut(name, ".")
+		sold[family]++
+	}
+	if len(sold) != 2 || sold["m5"] < 5 || sold["g5g"] < 5 {
+		t.Errorf("it sells %v", sold)
+	}
+	if _, err := awssim.New(awssim.Options{Families: []string{"m5", "none"}}); err == nil || !strings.Contains(err.Error(), "none") {
+		t.Errorf("a family that does not exist: %v", err)
+	}
 }
