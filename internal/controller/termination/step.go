@@ -77,6 +77,9 @@ func (p *reconciliation) observe(ctx context.Context) (lifecycle.DrainView, erro
 				return view, err
 			}
 		}
+		if p.reason() == disrupt.Underutilized {
+			waiting.Size = lifecycle.SizeOf(translate.PodRequests(&pods[i]))
+		}
 		view.Pods = append(view.Pods, waiting)
 		p.reportHeld(&pods[i])
 	}
@@ -152,24 +155,28 @@ func (p *reconciliation) evict(view *lifecycle.DrainView, step *lifecycle.Step) 
 	if len(step.Evict) == 0 {
 		return
 	}
-	eviction := apply.Eviction{Node: p.node.Name, Reason: forcefulTermination}
+	eviction := apply.Eviction{Node: p.node.Name, Reason: p.reason()}
 	if p.claim != nil {
 		eviction.Deadline = view.Claim.Deadline
-		if c := condition.ForNodeClaim(p.claim).Get(karpenterv1.ConditionTypeDisruptionReason); c.Reason != "" {
-			eviction.Reason = c.Reason
-		}
 	}
 	for _, e := range step.Evict {
-		eviction.Pod = e.Pod
-		if eviction.Reason == disrupt.Underutilized {
-			eviction.Size = e.Size
-		}
+		eviction.Pod, eviction.Size = e.Pod, e.Size
 		if e.Force {
 			p.evictor.Force(eviction)
 			continue
 		}
 		p.evictor.Add(eviction)
 	}
+}
+
+// reason returns why the node is drained.
+func (p *reconciliation) reason() string {
+	if p.claim != nil {
+		if c := condition.ForNodeClaim(p.claim).Get(karpenterv1.ConditionTypeDisruptionReason); c.Reason != "" {
+			return c.Reason
+		}
+	}
+	return forcefulTermination
 }
 
 func (p *reconciliation) perform(ctx context.Context, step *lifecycle.Step) error {

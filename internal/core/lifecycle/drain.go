@@ -60,7 +60,8 @@ type DrainClaim struct {
 type DrainPod struct {
 	cluster.PodRef
 	IsDaemon, IsCritical bool
-	// Size is roughly how much room it needs elsewhere; see SizeOf.
+	// Size is roughly how much room it needs elsewhere; see SizeOf. Zero: the node's pods are not
+	// evicted in turns.
 	Size int
 	// DeletedAt is when the pod is to have ended; zero: it is not being deleted.
 	DeletedAt time.Time

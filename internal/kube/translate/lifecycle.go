@@ -89,12 +89,11 @@ func DrainClaim(nc *karpenterv1.NodeClaim) (*lifecycle.DrainClaim, error) {
 	}, nil
 }
 
-// DrainPod returns what a drain depends on of a pod, without the PodDisruptionBudgets that may
-// block its eviction.
+// DrainPod returns what a drain depends on of a pod, without its size and the
+// PodDisruptionBudgets that may block its eviction.
 func DrainPod(pod *corev1.Pod, now time.Time) lifecycle.DrainPod {
 	p := lifecycle.DrainPod{
 		PodRef: PodRef(pod), IsDaemon: OwnedByDaemonSet(pod), IsCritical: Critical(pod), Finalizers: pod.Finalizers,
-		Size: lifecycle.SizeOf(PodRequests(pod)),
 	}
 	if pod.DeletionTimestamp != nil {
 		p.DeletedAt = pod.DeletionTimestamp.Time
