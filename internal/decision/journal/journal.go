@@ -420,6 +420,19 @@ func (j *Journal) WriteFile(w io.Writer, id ID) error {
 	return nil
 }
 
+// WritePlans writes the decisions in memory without snapshots, in the form of a file.
+func (j *Journal) WritePlans(w io.Writer) error {
+	var decisions []kept
+	j.locked(func() { decisions = j.all() })
+	for i := range decisions {
+		decisions[i].head.NoSnapshot = true
+		if err := writeLine(w, decisions[i].line()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // piecesAtOnce is how many pieces are made into lines before the first of them is written.
 const piecesAtOnce = 1000
 

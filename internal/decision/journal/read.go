@@ -257,6 +257,31 @@ func (e *Entry) Decision() (*record.Decision, error) {
 	return d, nil
 }
 
+// Plan unpacks the decision without its snapshot, as far as that is in pieces: that is quick.
+func (e *Entry) Plan() (*record.Decision, error) {
+	if e.file == nil {
+		return e.Decision()
+	}
+	text, err := expand(e.body)
+	if err != nil {
+		return nil, fmt.Errorf("unpack decision %s: %w", e.ID, err)
+	}
+	d, err := record.ReadPlan(text)
+	if err != nil {
+		return nil, fmt.Errorf("decision %s: %w", e.ID, err)
+	}
+	return d, nil
+}
+
+// Whole unpacks the decision, and says whether its snapshot is there.
+func (e *Entry) Whole() (d *record.Decision, hasSnapshot bool, err error) {
+	d, err = e.Decision()
+	if errors.Is(err, ErrNoSnapshot) {
+		return d, false, nil
+	}
+	return d, err == nil, err
+}
+
 func (e *Entry) withoutSnapshot(text []byte) (*record.Decision, error) {
 	d, err := record.ReadPlan(text)
 	if err != nil {
