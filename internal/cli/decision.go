@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -44,21 +43,9 @@ func (f *pastFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.Fil
 	return f.fileAt(ctx, journal.Path+journal.PlansPath)
 }
 
-// fileAt reads a file of a controller.
-func (f *pastFlags) fileAt(ctx context.Context, path string) (file *journal.File, err error) {
-	err = f.ask(ctx, path, func(answer *http.Response) error {
-		if err := refusal(answer); err != nil {
-			return err
-		}
-		file, err = journal.ReadFrom(answer.Body, f.address)
-		return err
-	})
-	return file, err
-}
-
 // whole returns a decision of a controller with its snapshot; nil: that is not kept any more.
 func (f *pastFlags) whole(ctx context.Context, id journal.ID) (*record.Decision, error) {
-	file, err := f.fileAt(ctx, journal.Path+"/"+id.String())
+	file, err := f.one(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -75,8 +75,15 @@ func TestDecisionAndHistoryFromAControllerAndFromAFile(t *testing.T) {
 			"history -n shop":                   {0, "Nothing of the kind was done."},
 			"history -n default --pool general": {0, "general-1"},
 			"history --pool nodepool/other":     {0, "Nothing of the kind was done."},
+			"replay --id 1":                     {0, "same plan"},
+			"replay --id 2":                     {4, "there is no such decision"},
+			"replay --id x":                     {2, "names no decision"},
 			"history 17":                        {2, "unknown command"},
 		} {
+			from := from
+			if file, ok := strings.CutPrefix(from, "--journal="); ok && strings.HasPrefix(line, "replay") {
+				from = file
+			}
 			var out bytes.Buffer
 			if got := Main(t.Context(), append(strings.Fields(line), from), &out, &out); got != want.status || !strings.Contains(out.String(), want.says) {
 				t.Errorf("dovetail %s %s: status %d, want %d and %q:\n%s", line, from, got, want.status, want.says, &out)
