@@ -41,13 +41,7 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 	if f.path != "" {
 		file, err = journal.Read(f.path)
 	} else {
-		err = f.ask(ctx, journal.Path+"/all", func(answer *http.Response) error {
-			if err := refusal(answer); err != nil {
-				return err
-			}
-			file, err = journal.ReadFrom(answer.Body, f.address)
-			return err
-		})
+		file, err = f.fileAt(ctx, journal.Path+"/all")
 	}
 	if err != nil {
 		return nil, err
@@ -56,6 +50,36 @@ func (f *journalFlags) read(ctx context.Context, stderr io.Writer) (*journal.Fil
 		fmt.Fprintf(stderr, "dovetail: note: %s\n", note)
 	}
 	return file, nil
+}
+
+// fileAt reads a file of a controller.
+func (f *journalFlags) fileAt(ctx context.Context, path string) (file *journal.File, err error) {
+	err = f.ask(ctx, path, func(answer *http.Response) error {
+		if err := refusal(answer); err != nil {
+			return err
+		}
+		file, err = journal.ReadFrom(answer.Body, f.address)
+		return err
+	})
+	return file, err
+}
+
+// one returns the file of one decision of a controller.
+func (f *journalFlags) one(ctx context.Context, id journal.ID) (file *journal.File, err error) {
+	err = f.ask(ctx, journal.Path+"/"+id.String(), func(answer *http.Response) error {
+		if answer.StatusCode == http.StatusNotFound {
+			why, _ := io.ReadAll(io.LimitReader(answer.Body, excuseMost)) // what there is of it
+			if text := strings.TrimSpace(string(why)); strings.Contains(text, journal.ErrNoDecision.Error()) {
+				return &statusError{errors.New(text), statusNoSubject}
+			}
+		}
+		if err := refusal(answer); err != nil {
+			return err
+		}
+		file, err = journal.ReadFrom(answer.Body, f.address)
+		return err
+	})
+	return file, err
 }
 
 // ask asks the controller at the address given, behind a forwarded port, or wherever it leads.

@@ -63,7 +63,7 @@ is another, and 4 when there is no decision with the ID.`,
 			if len(args) > 0 {
 				from.path = args[0]
 			}
-			file, err := from.read(cmd.Context(), cmd.ErrOrStderr())
+			file, err := from.readFor(cmd, id)
 			if err != nil {
 				return err
 			}
@@ -87,6 +87,19 @@ is another, and 4 when there is no decision with the ID.`,
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	cmd.MarkFlagsMutuallyExclusive("id", "all")
 	return cmd
+}
+
+// readFor returns the journal; of a controller, if an ID is given, that decision alone, which may be on its
+// disk only.
+func (f *journalFlags) readFor(cmd *cobra.Command, text string) (*journal.File, error) {
+	if f.path != "" || text == "" {
+		return f.read(cmd.Context(), cmd.ErrOrStderr())
+	}
+	id, err := journal.ParseID(text)
+	if err != nil {
+		return nil, wrongUse(cmd, fmt.Errorf("--id: %w", err))
+	}
+	return f.one(cmd.Context(), id)
 }
 
 // find returns the decision that a person names.

@@ -93,6 +93,9 @@ NodePools, NodeClaims and their labels mean here what they mean there.`,
 			if err := args(cmd, given); err != nil {
 				return wrongUse(cmd, err)
 			}
+			if err := cmd.ValidateFlagGroups(); err != nil {
+				return wrongUse(cmd, err)
+			}
 			return nil
 		}
 	}

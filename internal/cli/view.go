@@ -46,6 +46,10 @@ type viewFlags struct {
 
 func (f *viewFlags) add(cmd *cobra.Command) {
 	f.addController(cmd)
+	f.addOutput(cmd)
+}
+
+func (f *viewFlags) addOutput(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.output, "output", "o", formTable, "table, wide, json or yaml")
 }
 
@@ -143,7 +147,7 @@ reached, 2 when the command is called wrongly, 1 when anything else fails.`
 
 // newViewCommands returns the commands that show what is now.
 func newViewCommands() []*cobra.Command {
-	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf()}
+	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf(), newDecision(), newHistory()}
 }
 
 // viewCommand returns a command that shows one view: the one that ask fills in for the arguments.

@@ -82,6 +82,9 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 			return fmt.Errorf("set up: %w", err)
 		}
 	}
+	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error { opts.journal.Recall(); return nil })); err != nil { // once this replica leads
+		return fmt.Errorf("set up: %w", err)
+	}
 	opts.journal.SetLive(describe.Live(p.mirror, time.Now))
 	defer opts.journal.SetLive(nil)
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })

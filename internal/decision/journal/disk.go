@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -27,40 +28,36 @@ type disk struct {
 	file    *os.File // nil: none yet
 	size    int64
 	lastNum int64 // the name of the newest file
+
+	// own are the files that this process wrote, read how long the others were when they were read.
+	own  map[string]bool
+	read map[string]int64
+
+	reading sync.Mutex // held while files are searched for a decision
 }
 
-// openDisk returns the journal in a directory, which is made if it is not there, and the
-// number of its last decision. What is there is never written to again.
-func openDisk(dir string, size int64, now func() time.Time) (*disk, int64, error) {
+// openDisk returns the journal in a directory, which is made if it is not there. What is there is never
+// written to again.
+func openDisk(dir string, size int64, now func() time.Time) (*disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, 0, fmt.Errorf("make the journal's directory: %w", err)
+		return nil, fmt.Errorf("make the journal's directory: %w", err)
 	}
 	probe, err := os.CreateTemp(dir, "probe-*")
 	if err != nil {
-		return nil, 0, fmt.Errorf("write to the journal's directory: %w", err)
+		return nil, fmt.Errorf("write to the journal's directory: %w", err)
 	}
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
-		return nil, 0, fmt.Errorf("write to the journal's directory: %w", err)
+		return nil, fmt.Errorf("write to the journal's directory: %w", err)
 	}
-	d := &disk{dir: dir, bytes: size, now: now}
-	last := int64(0)
+	d := &disk{dir: dir, bytes: size, now: now, own: map[string]bool{}, read: map[string]int64{}}
 	files, err := filesOf(dir)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if n := len(files); n > 0 { // names sort by age even when the clock was set back
 		_, _ = fmt.Sscanf(filepath.Base(files[n-1]), "%d", &d.lastNum)
 	}
-	for i := len(files) - 1; i >= 0 && last == 0; i-- {
-		f, err := Read(files[i])
-		if err != nil {
-			return nil, 0, err
-		}
-		for i := range f.Decisions {
-			last = max(last, f.Decisions[i].ID.Number)
-		}
-	}
-	return d, last, nil
+	return d, nil
 }
 
 // filesOf returns the files of a journal, oldest first.
@@ -123,7 +120,7 @@ func (d *disk) next(build func(file int64) ([]byte, error), head func() ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("begin a journal file: %w", err)
 	}
-	d.file = f
+	d.file, d.own[name] = f, true
 	n, err := f.Write(first)
 	d.size = int64(n)
 	if err != nil {
@@ -152,6 +149,8 @@ func (d *disk) prune(more int64) error {
 		if err := os.Remove(files[i]); err != nil {
 			return fmt.Errorf("remove the oldest journal file: %w", err)
 		}
+		delete(d.own, files[i])
+		delete(d.read, files[i])
 		total -= sizes[i]
 	}
 	return nil

@@ -72,7 +72,7 @@ func (t *timelines) decided(d *record.Decision, s saying) {
 // say says something, with the details that are not empty.
 func (x *speaker) say(l *timeline, what string, details ...string) {
 	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
-	x.key = x.keyOf(what, details, nil)
+	x.key, x.text = x.keyOf(what, details, nil), func() (string, []string) { return what, details }
 	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = what })
 	e.details = details // amounts may be others
 	x.made = append(x.made, e)
@@ -85,6 +85,9 @@ func (x *speaker) refuse(l *timeline, form string, why *verdict.Verdict) {
 		short.Subject = ""
 	}
 	x.key = x.keyOf(form, nil, &short)
+	x.text = func() (string, []string) {
+		return fmt.Sprintf(form, why.Reason), (&statement{of: l, why: short}).lines()
+	}
 	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = fmt.Sprintf(form, why.Reason) })
 	e.why = short
 	x.made = append(x.made, e)

@@ -10,7 +10,7 @@
 // crash cut short is skipped and reported, and the others are as good as before.
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
-// line.go (how it is written), timeline.go, pieces.go, disk.go and read.go (files), explain.go and
+// line.go (how it is written), timeline.go, pieces.go, disk.go, read.go and recall.go (files), explain.go and
 // node.go (what a decision says), subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
 package journal
 
@@ -133,11 +133,12 @@ func Open(opts Options) (*Journal, error) {
 	if opts.Dir == "" {
 		return j, nil
 	}
-	d, lastID, err := openDisk(opts.Dir, opts.DiskBytes, opts.Now)
+	d, err := openDisk(opts.Dir, opts.DiskBytes, opts.Now)
 	if err != nil {
 		return nil, err
 	}
-	j.disk, j.ids.last = d, lastID
+	j.disk = d
+	j.recall()
 	return j, nil
 }
 
@@ -394,9 +395,19 @@ func (j *Journal) Refusals() []Refused {
 var ErrNoDecision = errors.New("there is no such decision")
 
 // WriteFile writes what is in memory in the form of a file: all of it, or with an id
-// that decision alone. Nothing waits for the writer: what it writes was kept when it began.
+// that decision alone, for which the disk is read if memory does not have its snapshot. Nothing waits for the
+// writer: what it writes was kept when it began.
 func (j *Journal) WriteFile(w io.Writer, id ID) error {
 	said, pieces, decisions, err := j.held(id)
+	if !id.IsZero() && j.disk != nil && (err != nil || decisions[0].head.NoSnapshot) {
+		asked := id
+		if err == nil {
+			asked = decisions[0].head.ID
+		}
+		if onDisk, k, ok := j.disk.find(asked); ok {
+			pieces, decisions, err = onDisk, []kept{*k}, nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -413,6 +424,19 @@ func (j *Journal) WriteFile(w io.Writer, id ID) error {
 		}
 	}
 	for i := range decisions {
+		if err := writeLine(w, decisions[i].line()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WritePlans writes the decisions in memory without snapshots, in the form of a file.
+func (j *Journal) WritePlans(w io.Writer) error {
+	var decisions []kept
+	j.locked(func() { decisions = j.all() })
+	for i := range decisions {
+		decisions[i].head.NoSnapshot = true
 		if err := writeLine(w, decisions[i].line()); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -239,8 +240,8 @@ func TestWhatIsOnDiskIsReadAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 again 1 refused 1", "2 again 0 refused 1", "3 again 0 refused 0"}, got); diff != "" {
 		t.Errorf("decisions (-want +got):\n%s", diff)
 	}
-	if n := len(j.Heads()); n != 2 {
-		t.Errorf("the second run has %d decisions in memory, want its own 2", n)
+	if n := len(j.Heads()); n != 3 {
+		t.Errorf("the second run has %d decisions in memory, want its own 2 and that of the first", n)
 	}
 	d, err := f.Decisions[2].Decision()
 	if err != nil {
@@ -253,6 +254,116 @@ func TestWhatIsOnDiskIsReadAgain(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("files: %v %v", entries, err)
 	}
+}
+
+// TestARestartForgetsNothing asks a process about what one before it decided: a decision, with its snapshot,
+// which is on disk only, and why a pod is refused, since when, and how often.
+func TestARestartForgetsNothing(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir(), DiskBytes: 1 << 20}
+	first, _ := keep(t, opts, decide(t, 0, "pod w cpu=9\n"), decide(t, 1, "pod w cpu=9\n"))
+	old := first.Heads()[0].ID
+	j, _ := keep(t, opts)
+	if answers := j.Explain(Subject{Kind: KindPod, Name: "w"}); len(answers) != 1 || len(answers[0].Says) != 1 || answers[0].Says[0].Times != 2 || answers[0].Says[0].Decision != old {
+		t.Errorf("before it decides, the second run says %+v", answers)
+	}
+	j, _ = keep(t, opts, decide(t, 3600, "pod w cpu=9\npod x cpu=1\n"))
+	answers := j.Explain(Subject{Kind: KindPod, Name: "w"})
+	if len(answers) != 1 || len(answers[0].Says) != 1 {
+		t.Fatalf("it says %+v, want one thing", answers)
+	}
+	if said := answers[0].Says[0]; said.Times != 3 || !said.First.Equal(story.Now()) || said.Decision == old || len(said.Details) != 1 {
+		t.Errorf("it says %+v, want that it was said three times since the first run", said)
+	}
+	for _, asked := range []ID{old, {Number: old.Number}} {
+		f, err := ReadFrom(bytes.NewReader(fileOf(t, j, asked)), "j")
+		if err != nil || len(f.Decisions) != 1 || f.Decisions[0].ID != old {
+			t.Fatalf("decision %s: %+v, error %v", asked, f, err)
+		}
+		d, err := f.Decisions[0].Decision()
+		if err != nil || !record.SamePlan(d.Redo(), d) {
+			t.Errorf("decision %s cannot be made again: %v", asked, err)
+		}
+	}
+	if err := j.WriteFile(io.Discard, ID{Number: 99}); !errors.Is(err, ErrNoDecision) {
+		t.Errorf("a decision that there is not: %v", err)
+	}
+}
+
+// TestWhoLeadsNextKnowsWhatWasDecidedBefore has two replicas with one directory, of which the second one was
+// there all the time and leads after the first one is gone.
+func TestWhoLeadsNextKnowsWhatWasDecidedBefore(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir(), DiskBytes: 1 << 20}
+	first, _ := keep(t, opts, decide(t, 0, "pod v cpu=9\n"))
+	second, _ := keep(t, opts)
+	second.opts.Now = func() time.Time { return story.Now().Add(time.Second) }
+	for i := range 2 {
+		first.takeNow(decide(t, 60*(i+1), fmt.Sprintf("pod w%d cpu=9\n", i)))
+	}
+	old := first.Heads()[2].ID
+	second.takeNow(decide(t, 300, "pod x cpu=1\n")) // the first decision may be made before the files are read
+	second.Recall()
+	second.Recall()
+	second.takeNow(decide(t, 301, "pod y cpu=1\n"))
+	var got []string
+	for _, h := range second.Heads() {
+		got = append(got, h.ID.String())
+	}
+	if len(got) != 5 || got[2] != old.String() || got[4] != second.last[asker{record.Provisioning, ""}].id.String() {
+		t.Errorf("the second replica has %q, want three of the first, the last %s, and two of its own", got, old)
+	}
+	if answers := second.Explain(Subject{Kind: KindPod, Name: "w1"}); len(answers) != 1 || answers[0].Says[0].Decision != old {
+		t.Errorf("it says %+v", answers)
+	}
+	if f, err := ReadFrom(bytes.NewReader(fileOf(t, second, old)), "j"); err != nil || len(f.Decisions) != 1 || f.Decisions[0].NoSnapshot {
+		t.Errorf("decision %s: %+v, %v", old, f, err)
+	}
+	(*Journal)(nil).Recall()
+}
+
+// TestADamagedFileDoesNotKeepTheControllerFromStarting has a file in the directory that is no journal.
+func TestADamagedFileDoesNotKeepTheControllerFromStarting(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir(), DiskBytes: 1 << 20}
+	keep(t, opts, decide(t, 0, "pod w cpu=9\n"))
+	if err := os.WriteFile(filepath.Join(opts.Dir, "999999999999998"+suffix), []byte("hello\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, _ := keep(t, opts, decide(t, 9, "pod x cpu=1\n"))
+	if heads := j.Heads(); len(heads) != 2 || heads[1].ID.Number != 2 {
+		t.Errorf("it has %+v", heads)
+	}
+}
+
+// TestWhatIsRecalledIsBounded begins with a directory that has more than memory is for.
+func TestWhatIsRecalledIsBounded(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir(), DiskBytes: 16 << 20, MemoryBytes: workingBytes}
+	many := make([]*record.Decision, 20)
+	for i := range many {
+		many[i] = decide(t, i, fmt.Sprintf("pod w%d cpu=9\n", i))
+		many[i].Error = randomText(i, 100_000)
+	}
+	keep(t, opts, many[:10]...)
+	keep(t, opts, many[10:]...)
+	j, _ := keep(t, opts)
+	if n := len(j.Heads()); n == 0 || n >= len(many) || j.bytes > j.memory/plansShare {
+		t.Errorf("%d decisions of %d with %d bytes are recalled, bound %d", n, len(many), j.bytes, j.memory/plansShare)
+	}
+	if newest := j.Heads()[len(j.Heads())-1].ID.Number; newest != int64(len(many)) {
+		t.Errorf("the newest is %d", newest)
+	}
+}
+
+// randomText returns a text that cannot be compressed.
+func randomText(seed, length int) string {
+	r := rand.New(rand.NewPCG(uint64(seed), 1)) //nolint:gosec // the same each time
+	b := make([]byte, length)
+	for i := range b {
+		b[i] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-"[r.IntN(64)]
+	}
+	return string(b)
 }
 
 func TestDiskIsBounded(t *testing.T) {

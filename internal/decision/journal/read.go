@@ -27,6 +27,9 @@ type File struct {
 	oldRefusals []Refused
 	pieces      map[int64]*piece
 	packer      packer
+	// skipped are beginnings of lines that are not read. If there are any, decisions of the older format, which
+	// are whole, are not either.
+	skipped [][]byte
 }
 
 // Entry is one decision of a journal that was read.
@@ -92,7 +95,7 @@ func (f *File) read(from io.Reader, name string) error {
 	good, bad := 0, ""
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
-		if len(bytes.TrimSpace(text)) > 0 {
+		if len(bytes.TrimSpace(text)) > 0 && !f.skips(text) {
 			torn := errors.Is(err, io.EOF) && !json.Valid(text)
 			if why := f.add(text, n == 1); why == nil {
 				good++
@@ -119,6 +122,16 @@ func (f *File) read(from io.Reader, name string) error {
 	return nil
 }
 
+// Beginnings of lines.
+var (
+	piecesBegin   = []byte(`{"format":"` + format + `","pieces":`)   //nolint:gochecknoglobals // a constant
+	timelineBegin = []byte(`{"format":"` + format + `","timeline":`) //nolint:gochecknoglobals // a constant
+)
+
+func (f *File) skips(text []byte) bool {
+	return slices.ContainsFunc(f.skipped, func(begin []byte) bool { return bytes.HasPrefix(text, begin) })
+}
+
 // add takes one line in.
 func (f *File) add(text []byte, first bool) error {
 	var l line
@@ -131,6 +144,7 @@ func (f *File) add(text []byte, first bool) error {
 		return f.addRecord(text, l.Format)
 	case !isOlder && l.Format != format:
 		return fmt.Errorf("the format is %q; this program reads %q and %q", l.Format, format, olderFormat)
+	case l.Decision != nil && isOlder && len(f.skipped) > 0:
 	case l.Decision != nil:
 		l.Decision.Again = max(l.Decision.Again, 0)
 		e := Entry{Head: *l.Decision, body: l.Body}
@@ -255,6 +269,31 @@ func (e *Entry) Decision() (*record.Decision, error) {
 		return nil, fmt.Errorf("decision %s: %w", e.ID, err)
 	}
 	return d, nil
+}
+
+// Plan unpacks the decision without its snapshot, as far as that is in pieces: that is quick.
+func (e *Entry) Plan() (*record.Decision, error) {
+	if e.file == nil {
+		return e.Decision()
+	}
+	text, err := expand(e.body)
+	if err != nil {
+		return nil, fmt.Errorf("unpack decision %s: %w", e.ID, err)
+	}
+	d, err := record.ReadPlan(text)
+	if err != nil {
+		return nil, fmt.Errorf("decision %s: %w", e.ID, err)
+	}
+	return d, nil
+}
+
+// Whole unpacks the decision, and says whether its snapshot is there.
+func (e *Entry) Whole() (d *record.Decision, hasSnapshot bool, err error) {
+	d, err = e.Decision()
+	if errors.Is(err, ErrNoSnapshot) {
+		return d, false, nil
+	}
+	return d, err == nil, err
 }
 
 func (e *Entry) withoutSnapshot(text []byte) (*record.Decision, error) {

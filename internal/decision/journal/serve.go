@@ -14,6 +14,9 @@ const Path = "/debug/journal"
 // ExplainPath is below Path where questions about a subject are answered: ?kind=&namespace=&name=.
 const ExplainPath = "/explain"
 
+// PlansPath is below Path where the decisions are without their snapshots, as a file: a small part of the whole.
+const PlansPath = "/plans"
+
 // HeaderNoSubject is in the answer, with status 404, that there is nothing of the kind and name.
 const HeaderNoSubject = "Dovetail-No-Subject"
 
@@ -37,13 +40,14 @@ type Listing struct {
 }
 
 // Handler answers for the journal: Path lists it, Path/explain answers about a subject, Path/all is the whole of it as a file,
-// Path/ID one decision of it, which dovetail replay opens. One reader too many is turned away.
+// Path/plans that without snapshots, Path/ID one decision of it, which dovetail replay opens. One reader too many is turned away.
 func (j *Journal) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, j.answerList)
 	mux.HandleFunc("GET "+Path+"/{$}", j.answerList)
 	mux.HandleFunc("GET "+Path+ExplainPath, j.answerExplain)
 	mux.HandleFunc("GET "+Path+"/all", func(w http.ResponseWriter, _ *http.Request) { j.answerFile(w, ID{}) })
+	mux.HandleFunc("GET "+Path+PlansPath, func(w http.ResponseWriter, _ *http.Request) { j.answerPlans(w) })
 	mux.HandleFunc("GET "+Path+"/{id}", func(w http.ResponseWriter, r *http.Request) {
 		id, err := ParseID(r.PathValue("id"))
 		if err != nil {
@@ -94,6 +98,11 @@ func (j *Journal) answerExplain(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(b) // who asked is gone
+}
+
+func (j *Journal) answerPlans(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	_ = j.WritePlans(w) // who asked is gone
 }
 
 func (j *Journal) answerFile(w http.ResponseWriter, id ID) {

@@ -129,20 +129,25 @@ func (s *store) piecesOf(k *kept) ([]*piece, error) {
 	if k.head.NoSnapshot {
 		return nil, nil
 	}
-	text, err := expand(k.body)
+	return neededBy(k.body, s.pieces.all, &s.pieces.packer)
+}
+
+// neededBy returns the pieces that a decision needs.
+func neededBy(body []byte, all map[int64]*piece, p *packer) ([]*piece, error) {
+	text, err := expand(body)
 	if err != nil {
 		return nil, err
 	}
 	needed := map[int64]*piece{}
 	_, err = record.Read(text, func(number int64) ([]byte, error) {
-		p := s.pieces.all[number]
-		if p == nil {
+		one := all[number]
+		if one == nil {
 			return nil, ErrNoSnapshot
 		}
-		for q := p; q != nil; q = q.base {
+		for q := one; q != nil; q = q.base {
 			needed[q.number] = q
 		}
-		return s.pieces.textOf(p)
+		return p.textOf(one)
 	})
 	if err != nil {
 		return nil, err

@@ -122,6 +122,8 @@ type saying struct {
 	until    time.Time
 	decision ID
 	key      uint64
+	// text returns what is said, in words, and its details.
+	text func() (what string, details []string)
 }
 
 // said finds the statement that is said again: one of those that the last decision of its loop that
@@ -135,11 +137,38 @@ func (l *timeline) said(s *saying) *statement {
 		}
 	}
 	for _, e := range l.statements[from:] {
-		if e.loop == s.loop && e.key == s.key && !e.last.Before(newest) {
+		if e.loop == s.loop && !e.last.Before(newest) && (e.key == s.key || e.isRecalled() && e.says(s)) {
 			return e
 		}
 	}
 	return nil
+}
+
+// isRecalled reports whether the statement was read from a file: it has no key.
+func (e *statement) isRecalled() bool { return e.key == 0 }
+
+// says reports whether a statement that was read from a file is the one to be made. If so, it is as if this
+// process had made it.
+func (e *statement) says(s *saying) bool {
+	if s.text == nil {
+		return false
+	}
+	what, details := s.text()
+	if withoutDigits(what) != withoutDigits(e.what) || withoutDigits(strings.Join(details, "\n")) != withoutDigits(strings.Join(e.details, "\n")) {
+		return false
+	}
+	e.key, e.details, e.ends = s.key, nil, ""
+	return true
+}
+
+// withoutDigits returns a text without amounts.
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // say notes a statement; fill gives a new one its text.

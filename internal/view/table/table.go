@@ -1,5 +1,5 @@
 // Package table draws views as text. A table has a line for each thing, columns that align, and after it
-// what no column can say. Read Write first, then whatif.go, printer.go (columns) and words.go (figures as text).
+// what no column can say. Read Write first, then whatif.go, decision.go (the past), printer.go (columns) and words.go (figures as text).
 package table
 
 import (
@@ -46,6 +46,12 @@ func Write(w io.Writer, v any, opts Options) error {
 	case *view.Next:
 		head = v.Head
 		p.next(v)
+	case *view.Decision:
+		head.At = opts.Now // it is past
+		p.decision(v)
+	case *view.History:
+		head.At = opts.Now
+		p.history(v)
 	case *view.WhatIf:
 		head.At = opts.Now // what was read is as old as the answer
 		p.whatIf(v)

@@ -76,6 +76,23 @@ awsFeatureGates:
   - {gate: RebootForRepair, value: rebootForRepair}
 {{- end -}}
 
+{{/* The volume of the journal, if the chart adds one. */}}
+{{- define "karpenter.journalVolume" -}}
+{{- $isGiven := false -}}
+{{- range .Values.controller.env }}{{ if eq .name "JOURNAL_DIR" }}{{ $isGiven = true }}{{ end }}{{ end -}}
+{{- $settings := (include "karpenter.values" . | fromJson).settings -}}
+{{- if and .Values.journalVolume.enabled (not $isGiven) (has (toString $settings.journalDir) (list "<nil>" "")) (ne (toString $settings.journalMemoryBytes) "0") -}}
+name: dovetail-journal
+{{- with .Values.journalVolume.existingClaim }}
+persistentVolumeClaim:
+  claimName: {{ tpl . $ | quote }}
+{{- else }}
+emptyDir:
+  sizeLimit: {{ mul 2 (default 268435456 $settings.journalDiskBytes | int64) | quote }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
 {{/* The chart's own environment variables with a value, as a JSON list of {name, value}. */}}
 {{- define "karpenter.ownEnv" -}}
 {{- $values := include "karpenter.values" . | fromJson -}}
@@ -97,6 +114,9 @@ awsFeatureGates:
   {{- if $isSet -}}
     {{- $env = append $env (dict "name" .env "value" (tpl (include "karpenter.text" $value) $)) -}}
   {{- end -}}
+{{- end -}}
+{{- if include "karpenter.journalVolume" . -}}
+  {{- $env = append $env (dict "name" "JOURNAL_DIR" "value" "/var/lib/dovetail") -}}
 {{- end -}}
 {{- $gates := include "karpenter.gates" . | fromYaml -}}
 {{- range $list, $name := dict "featureGates" "FEATURE_GATES" "awsFeatureGates" "AWS_FEATURE_GATES" -}}
