@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ func (f *controllerFlags) forward(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	lease, err := heldLease(ctx, clients, f.namespace)
+	lease, err := answeringLease(ctx, clients, f.namespace)
 	if errors.As(err, &noLeaderError{}) {
 		return "", fmt.Errorf("%w; give --address, or --journal", err)
 	}
@@ -119,11 +120,36 @@ func debugPortOf(lease *coordinationv1.Lease) (int, error) {
 	}
 }
 
+// answeringLease returns the lease of a controller that can be asked: that of the leader or, if none leads or the
+// leader is not Dovetail, that of a controller that only observes.
+func answeringLease(ctx context.Context, clients kubernetes.Interface, namespace string) (*coordinationv1.Lease, error) {
+	leads, err := heldLease(ctx, clients, namespace)
+	if err != nil && !errors.As(err, &noLeaderError{}) || err == nil && leads.Labels[operator.LabelRunsIn] != "" && !lapsed(leads) {
+		return leads, err
+	}
+	observes, failed := heldLeaseOf(ctx, clients, namespace, leaseName+operator.ObserverLeaseSuffix)
+	if errors.As(failed, &noLeaderError{}) {
+		return leads, err
+	}
+	return observes, failed
+}
+
+// lapsed reports whether a lease was not renewed in time: its holder is gone, and did not give it back.
+func lapsed(lease *coordinationv1.Lease) bool {
+	s := &lease.Spec
+	return s.RenewTime != nil && s.LeaseDurationSeconds != nil && time.Since(s.RenewTime.Time) > time.Duration(*s.LeaseDurationSeconds)*time.Second
+}
+
 // heldLease returns the lease that the leader holds. Without a namespace it is looked for in all of them.
 func heldLease(ctx context.Context, clients kubernetes.Interface, namespace string) (*coordinationv1.Lease, error) {
-	leases, err := clients.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + leaseName})
+	return heldLeaseOf(ctx, clients, namespace, leaseName)
+}
+
+// heldLeaseOf returns the lease of a name that somebody holds.
+func heldLeaseOf(ctx context.Context, clients kubernetes.Interface, namespace, name string) (*coordinationv1.Lease, error) {
+	leases, err := clients.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
-		return nil, fmt.Errorf("look for the lease %s: %w; with --controller-namespace it is looked for there alone", leaseName, err)
+		return nil, fmt.Errorf("look for the lease %s: %w; with --controller-namespace it is looked for there alone", name, err)
 	}
 	var held []coordinationv1.Lease
 	for _, l := range leases.Items {
@@ -137,7 +163,7 @@ func heldLease(ctx context.Context, clients kubernetes.Interface, namespace stri
 	case 1:
 		return &held[0], nil
 	}
-	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --controller-namespace", leaseName, held[0].Namespace, held[1].Namespace)
+	return nil, fmt.Errorf("leases %s are held in the namespaces %s and %s: name one with --controller-namespace", name, held[0].Namespace, held[1].Namespace)
 }
 
 // noLeaderError: nobody holds a lease in the namespace; empty: in any.

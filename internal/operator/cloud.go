@@ -27,6 +27,9 @@ func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *obs
 	case providerAWS:
 		return newAWS(ctx, mgr, opts, m)
 	case providerRemote:
+		if s.observes() {
+			return opts.link.provider(mgr.GetAPIReader(), func() error { return errObserves }), nil
+		}
 		return opts.link.provider(mgr.GetAPIReader(), opts.fence.Check), nil
 	}
 	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: opts.Log, Reader: mgr.GetAPIReader()})
@@ -69,7 +72,7 @@ func awsOptions(s *Settings) (aws.Options, error) {
 		ClusterName: s.ClusterName, ClusterEndpoint: s.ClusterEndpoint, ClusterCABundle: s.ClusterCABundle, IsolatedVPC: s.IsolatedVPC,
 		VMMemoryOverheadPercent: s.VMMemoryOverheadPercent, ReservedENIs: int64(s.ReservedENIs),
 		DisableDryRun: s.DisableDryRun, InterruptionQueue: s.InterruptionQueue, KubeletExpressions: own["NodeClassCEL"], RebootForRepair: own["RebootForRepair"], NVIDIADevices: own["DRANVIDIAGPU"], EFADevices: own["DRAEFA"], Reservations: gates["ReservedCapacity"],
-		ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval, GroupRefresh: s.GroupRefreshInterval,
+		ReadOnly: s.observes(), ZonalShift: s.EnableZonalShift, AMIRefresh: s.AMIRefreshInterval, SubnetRefresh: s.SubnetRefreshInterval, GroupRefresh: s.GroupRefreshInterval,
 		Now: time.Now,
 	}, nil
 }

@@ -29,7 +29,7 @@ type others struct {
 
 // newOthers returns nil if there is no lease by which controllers exclude each other.
 func newOthers(opts *Options) (*others, error) {
-	if opts.Settings.DisableLeaderElection {
+	if opts.Settings.DisableLeaderElection || opts.Settings.observes() { // whoever only observes may be beside others
 		return nil, nil
 	}
 	// Not the manager's client, on which a refusal means that a right is missing: without this right

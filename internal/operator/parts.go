@@ -101,15 +101,18 @@ func (p *Parts) Assemble(ctx context.Context) error {
 	if err := p.feed(ctx); err != nil {
 		return err
 	}
-	if r, ok := p.Cloud.(manager.Runnable); ok {
+	if r, ok := p.Cloud.(manager.Runnable); ok && (!p.Settings.observes() || p.Settings.CloudProvider != providerKWOK) { // KWOK's makes Nodes
 		if err := p.Manager.Add(r); err != nil {
 			return fmt.Errorf("add provider: %w", err)
 		}
 	}
 	p.Views.Begin(p.mirror.Pools())
-	loops := p.loops()
-	if r, ok := p.Cloud.(registrant); ok {
-		loops = append(loops, r)
+	loops := p.observers()
+	if !p.Settings.observes() {
+		loops = p.loops()
+		if r, ok := p.Cloud.(registrant); ok {
+			loops = append(loops, r)
+		}
 	}
 	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events, Metrics: p.Metrics, Now: p.Now}) {
 		if err := loop.Register(p.Manager); err != nil {
@@ -144,7 +147,7 @@ func (p *Parts) feed(ctx context.Context) error {
 		StaticCapacity: p.gate("StaticCapacity"), DeletionCosts: p.gate("PodDeletionCostManagement"), Unread: func(pod *corev1.Pod, why string) {
 			p.Log.Warn("annotation of a pod could not be read", "pod", pod.Namespace+"/"+pod.Name, "reason", why)
 		},
-		Autoscaler: p.Settings.autoscaler(), Paused: p.Settings.paused(),
+		Autoscaler: p.Settings.autoscaler(), Paused: p.Settings.paused(), Unchecked: p.Settings.observes(),
 		DefaultConstraints: defaults, ReservationKey: p.Cloud.Vocabulary().ReservationKey,
 		Manages: func(group, kind string) bool {
 			return slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
@@ -195,7 +198,7 @@ func (p *Parts) loops() []registrant {
 		Client: c, Cloud: p.Cloud, Vocabulary: p.vocabulary, Types: p.mirror.Pools().TypesOf, NodeVersion: p.mirror.NodeVersion, Synced: p.synced, Now: p.Now, Events: p.Events, Metrics: p.Metrics,
 		Log: p.log("nodepool.readiness"), StaticCapacity: isStatic,
 	}
-	types := &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
+	types := p.catalog()
 	launches := p.Launches
 	if launches == nil {
 		launches = c
@@ -210,11 +213,7 @@ func (p *Parts) loops() []registrant {
 	drains := &termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")}
 	loops := []registrant{
 		pools, claims, types, provisioner,
-		&disruption.Loop{
-			Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: c, Launcher: launcher(), Now: p.Now, OneByOne: p.OneByOne}, Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
-			Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal, Views: p.Views,
-			Repair: p.repairs(), Reboots: p.reboots(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
-		},
+		p.disrupter(launcher(), packing, quarantine),
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.Pools().TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
 		drains,
 		&reboot.Controller{Client: c, Cloud: p.measured("nodeclaim.reboot"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.reboot"), Evict: drains.Evict},
@@ -222,7 +221,7 @@ func (p *Parts) loops() []registrant {
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
-		&podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Traces: p.Traces, Now: p.Now, Single: p.singles()},
+		p.podMetrics(),
 	}
 	loops = append(loops, p.optional(claims, types, provisioner, launcher)...)
 	if p.Settings.NominatePods {
@@ -286,14 +285,35 @@ func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("control
 // provisioner returns the loop that gives pending pods nodes.
 func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *provisioning.Loop {
 	var early *provisioning.Early
-	if p.Settings.BatchLaunchEarly {
+	if p.Settings.BatchLaunchEarly && !p.Settings.observes() {
 		early = &provisioning.Early{Idle: provisioning.EarlyIdle, Patience: provisioning.EarlyPatience, Premium: provisioning.EarlyPremium, ComingCount: p.mirror.ComingCount}
 	}
 	return &provisioning.Loop{
 		Early: early, Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,
 		Events: p.Events, Metrics: p.Metrics, Log: p.log("provisioner"), Now: p.Now, Synced: p.synced,
 		BatchIdle: p.Settings.BatchIdleDuration, BatchMax: p.Settings.BatchMaxDuration, Journal: p.Journal, Views: p.Views, Traces: p.Traces,
+		Observe: p.Settings.observes(),
 	}
+}
+
+// disrupter returns the loop that removes and replaces nodes by choice.
+func (p *Parts) disrupter(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *disruption.Loop {
+	return &disruption.Loop{
+		Observe: p.Settings.observes(), Mirror: p.mirror, Disrupter: &apply.Disrupter{Client: p.Manager.GetClient(), Launcher: launcher, Now: p.Now, OneByOne: p.OneByOne},
+		Pack: packing, Terms: p.Settings.terms(), Quarantine: quarantine,
+		Events: p.Events, Metrics: p.Metrics, Log: p.log("disruption"), Now: p.Now, Synced: p.synced, Journal: p.Journal, Views: p.Views,
+		Repair: p.repairs(), Reboots: p.reboots(), TerminateFirst: disrupt.TerminateFirst{Drifted: p.gate("TerminateFirstDrift"), Unhealthy: p.gate("TerminateFirstRepair")},
+	}
+}
+
+// podMetrics returns the loop that measures pods.
+func (p *Parts) podMetrics() *podmetrics.Loop {
+	return &podmetrics.Loop{Cache: p.Manager.GetCache(), Metrics: p.Metrics, Traces: p.Traces, Now: p.Now, Single: p.singles()}
+}
+
+// catalog returns the loop that reads instance types.
+func (p *Parts) catalog() *catalog.Loop {
+	return &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
 }
 
 // singles returns where metrics of single objects are served; nil: they are not wanted.

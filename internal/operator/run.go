@@ -112,9 +112,7 @@ func run(ctx context.Context, opts Options) error {
 		}
 	}
 	opts.logSettings(chosen)
-	if limit := opts.Settings.MemoryLimit; limit > 0 {
-		debug.SetMemoryLimit(limit / 10 * 9)
-	}
+	limitMemory(opts.Settings.MemoryLimit)
 	setLoggers(opts.Log)
 	opts.Config = rest.CopyConfig(opts.Config)
 	if err := opts.identify(); err != nil {
@@ -122,6 +120,7 @@ func run(ctx context.Context, opts Options) error {
 	}
 	opts.Config.UserAgent = "karpenter/" + opts.Version
 	opts.Config.QPS, opts.Config.Burst = float32(opts.Settings.KubeClientQPS), opts.Settings.KubeClientBurst
+	opts.onlyObserve()
 
 	m := observe.NewMetrics(metrics.Registry)
 	m.BuildInfo.WithLabelValues(opts.Version, runtime.Version(), runtime.GOARCH, opts.Commit).Set(1)
@@ -130,7 +129,7 @@ func run(ctx context.Context, opts Options) error {
 		return err
 	}
 	defer closeRecords()
-	opts.views = &live.Latest{Journal: newRefused(opts.journal)}
+	opts.views = &live.Latest{Journal: newRefused(opts.journal), Observes: opts.Settings.observes()}
 	srv, err := serve(&opts.Settings, metrics.Registry, opts.journal, &live.Views{Latest: opts.views, Now: time.Now}, opts.leads)
 	if err != nil {
 		return err
@@ -169,6 +168,13 @@ func run(ctx context.Context, opts Options) error {
 		}
 		opts.Log.Error("starting over", "error", err)
 		pause(ctx, restartPause)
+	}
+}
+
+// limitMemory keeps the garbage collector below nine tenths of a limit; 0 or less: there is none.
+func limitMemory(limit int64) {
+	if limit > 0 {
+		debug.SetMemoryLimit(limit / 10 * 9)
 	}
 }
 

@@ -35,6 +35,7 @@ func (s *Settings) provider() string {
 type Settings struct {
 	KarpenterService                 string
 	CloudProvider                    string
+	Mode                             string
 	MetricsPort, HealthProbePort     int
 	DebugPort                        int
 	KubeClientQPS, KubeClientBurst   int
@@ -92,6 +93,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
 	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; kwok, which simulates them; or remote, another process that launches them (--provider-address). It must be set unless --cluster-name or --interruption-queue is, which means aws")
+	a.text(&s.Mode, "mode", ModeActive, "active, or observe: decide, log, keep the journal, serve metrics and views, and change nothing in the cluster or the cloud; the lease has another name then (-observe at its end), so this runs beside another controller")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
@@ -102,7 +104,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.flag(&s.DisableControllerWarmup, "disable-controller-warmup", true, "accepted for compatibility, without effect: caches are always filled while waiting for the lease")
 	a.flag(&s.DisableLeaderElection, "disable-leader-election", false, "run without leader election; for a single replica only")
 	a.flag(&s.DisableClusterStateObservability, "disable-cluster-state-observability", false, "drop the metrics of single pods, nodes and pools")
-	a.text(&s.LeaderElectionName, "leader-election-name", "karpenter-leader-election", "name of the lease")
+	a.text(&s.LeaderElectionName, "leader-election-name", "karpenter-leader-election", "name of the lease; with --mode=observe, -observe is added")
 	a.text(&s.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; empty: the pod's own, or kube-system")
 	a.bytes(&s.MemoryLimit, "memory-limit", -1, "memory of the container in bytes; the garbage collector keeps below 90 % of it; -1: no limit")
 	a.number(&s.CPURequests, "cpu-requests", 1000, "cpu of the container in millicores; accepted for compatibility, without effect: the number of workers is fixed")
@@ -174,6 +176,7 @@ func (s *Settings) Validate() error {
 	}
 	return cmp.Or(
 		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider),
+		oneOf("mode", s.Mode, "", ModeActive, ModeObserve),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),

@@ -48,7 +48,10 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	if err != nil {
 		return &configError{err}
 	}
-	recorder, stop := observe.NewEventRecorder(clientset, mgr.GetScheme())
+	recorder, stop := silent(), func() {}
+	if !opts.Settings.observes() {
+		recorder, stop = observe.NewEventRecorder(clientset, mgr.GetScheme())
+	}
 	defer stop()
 	provider, err := newProvider(ctx, mgr, opts, m)
 	if err != nil {
@@ -133,7 +136,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 	patience, skip := stopPatience, true
 	// One identity for the whole process: after an outage it takes its own lease up again
 	// without waiting for it to run out.
-	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, leaseNamespace(s), s.LeaderElectionName,
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, leaseNamespace(s), s.leaseName(),
 		resourcelock.ResourceLockConfig{Identity: opts.identity}, rest.AddUserAgent(noted, "leader-election"), renewDeadline)
 	if err != nil {
 		return nil, &configError{fmt.Errorf("leader election: %w", err)}
@@ -146,7 +149,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		HealthProbeBindAddress:              "0",
 		LeaderElection:                      !s.DisableLeaderElection,
 		LeaderElectionResourceLockInterface: opts.fence.fence(opts.leads.observe(labelled(lock, opts.debugAddress))),
-		LeaderElectionID:                    s.LeaderElectionName, // the label of leader_election_master_status
+		LeaderElectionID:                    s.leaseName(), // the label of leader_election_master_status
 		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &patience,
 		Cache: cache.Options{

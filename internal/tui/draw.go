@@ -130,6 +130,9 @@ func (m *model) header() string {
 		price += fmt.Sprintf(" + %d of unknown price", v.Price.Unpriced)
 	}
 	segments := []segment{{text: "dovetail", rank: 7}, {text: source, rank: 8}, health, {counted(v.Nodes.Total, "node"), 3, calm}, pods, {price, 1, calm}, {table.Monthly(v.Price.Hourly) + "/mo", 6, calm}}
+	if v.Observes {
+		segments = append(segments, segment{"observes only", 1, alarm})
+	}
 	if b := v.Bound; b != nil {
 		least := "least " + table.Money(b.LeastHourly)
 		if b.NodesHeld > 0 {

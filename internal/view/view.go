@@ -30,7 +30,12 @@ type Head struct {
 	Kind   string `json:"kind"`
 	// At is the instant of the snapshot.
 	At time.Time `json:"at"`
+	// Observes: the controller only observes. What is next is what would be done.
+	Observes bool `json:"observes,omitempty"`
 }
+
+// ObservesText says of a controller that it only observes.
+const ObservesText = "this controller only observes (--mode=observe): it launches and removes no node; what is next is what it would do"
 
 // State is what answers are made from: the newest snapshot of a loop, and what was decided lately.
 type State struct {
@@ -52,6 +57,9 @@ type State struct {
 	Faults []string
 	// Journal knows more about refusals; nil: nobody does.
 	Journal Journal
+	// Observes: what is decided is not carried out. Commands are those of the newest decision about disruption then.
+	Observes bool
+	Commands []plan.Command
 }
 
 // Stay is why a node was not disrupted, and when that was decided last.
@@ -130,4 +138,4 @@ func BoundOf(snap *cluster.Snapshot, d *plan.Disruption, search disrupt.Search) 
 }
 
 // head returns the beginning of an answer.
-func (s *State) head(kind string) Head { return Head{Format, kind, s.Snapshot.At} }
+func (s *State) head(kind string) Head { return Head{Format, kind, s.Snapshot.At, s.Observes} }

@@ -72,6 +72,12 @@ func has(list []string, value string) bool {
 // rightsIn returns what the manifests of a directory allow the controller's account.
 func rightsIn(t *testing.T, dir string) []granted {
 	t.Helper()
+	return rightsOf(t, dir, "dovetail")
+}
+
+// rightsOf returns what the manifests of a directory allow an account of kube-system.
+func rightsOf(t *testing.T, dir, account string) []granted {
+	t.Helper()
 	type role struct{ kind, namespace, name string }
 	rules := map[role][]rbacv1.PolicyRule{}
 	var bindings []rbacv1.RoleBinding // those without a namespace are of the cluster
@@ -97,7 +103,7 @@ func rightsIn(t *testing.T, dir string) []granted {
 	}
 	var rights []granted
 	for _, b := range bindings {
-		want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "dovetail", Namespace: "kube-system"}}
+		want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: "kube-system"}}
 		if diff := cmp.Diff(want, b.Subjects); diff != "" {
 			t.Errorf("binding %s is for somebody else (-want +got):\n%s", b.Name, diff)
 		}
@@ -238,6 +244,34 @@ func TestAStolenTokenGivesNoFurtherRights(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAnObserverMayOnlyRead compares what --mode=observe needs with what the controller needs otherwise: the same
+// reads, but for the leases of others and the address of the cluster's DNS, and a lease of its own.
+func TestAnObserverMayOnlyRead(t *testing.T) {
+	t.Parallel()
+	want := []string{
+		"kube-system: create leases.coordination.k8s.io", "kube-system: get leases.coordination.k8s.io karpenter-leader-election-observe",
+		"kube-system: update leases.coordination.k8s.io karpenter-leader-election-observe",
+	}
+	var got []string
+	for _, g := range rightsIn(t, ".") {
+		for _, right := range singly(g) {
+			_, verb, _ := strings.Cut(right, ": ")
+			verb, _, _ = strings.Cut(verb, " ")
+			if slices.Contains([]string{"get", "list", "watch"}, verb) && !strings.Contains(right, " leases.") && !strings.Contains(right, " services ") {
+				want = append(want, right)
+			}
+		}
+	}
+	for _, g := range rightsOf(t, "observe", "dovetail-observe") {
+		got = append(got, singly(g)...)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(slices.Compact(want), got); diff != "" {
+		t.Errorf("deploy/kubernetes/observe (-reads of rbac.yaml +given):\n%s", diff)
 	}
 }
 

@@ -21,8 +21,14 @@ const serviceAccount = "system:serviceaccount:kube-system:dovetail"
 // it, with those in the directories named there besides, and no others.
 func asInstalled(t *testing.T, cluster *testkit.Cluster, c client.Client, besides ...string) (kubeconfig string) {
 	t.Helper()
+	return asAccount(t, cluster, c, serviceAccount, append([]string{"."}, besides...)...)
+}
+
+// asAccount returns a kubeconfig for a service account with the rights in directories of deploy/kubernetes.
+func asAccount(t *testing.T, cluster *testkit.Cluster, c client.Client, account string, dirs ...string) (kubeconfig string) {
+	t.Helper()
 	var objects []*unstructured.Unstructured
-	for _, dir := range append([]string{"."}, besides...) {
+	for _, dir := range dirs {
 		more, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes", dir)))
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +49,7 @@ func asInstalled(t *testing.T, cluster *testkit.Cluster, c client.Client, beside
 		t.Fatal(err)
 	}
 	for _, user := range config.AuthInfos {
-		user.Impersonate = serviceAccount
+		user.Impersonate = account
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {

@@ -31,6 +31,8 @@ const (
 	minorOldest, minorNewest = 29, 37
 	// leaseName is the lease of whoever speaks Karpenter's API.
 	leaseName = "karpenter-leader-election"
+	// observerLeaseName is that of a controller that only observes.
+	observerLeaseName = leaseName + "-observe"
 )
 
 // Cluster looks at a cluster by its API server. The provider is aws or kwok.
@@ -118,41 +120,47 @@ func definitionsOf(provider string) ([]*unstructured.Unstructured, error) {
 	}), err
 }
 
-// holders says who holds a lease of an autoscaler of this API, in whatever namespace.
-func holders(ctx context.Context, c client.Client, now time.Time) ([]string, error) {
+// holders says who holds a lease of an autoscaler of this API, in whatever namespace, and which of
+// them only observe.
+func holders(ctx context.Context, c client.Client, now time.Time) (holders, observers []string, err error) {
 	var leases coordinationv1.LeaseList
 	if err := c.List(ctx, &leases); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var holders []string
 	for i := range leases.Items {
 		l := &leases.Items[i]
 		s := &l.Spec
-		if l.Name != leaseName || s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		if l.Name != leaseName && l.Name != observerLeaseName || s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
 			continue
 		}
-		if now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
+		if !now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)) {
+			continue
+		}
+		if l.Name == leaseName {
 			holders = append(holders, fmt.Sprintf("%s holds lease %s/%s", *s.HolderIdentity, l.Namespace, l.Name))
+		} else {
+			observers = append(observers, fmt.Sprintf("%s in namespace %s only observes (--mode=observe): it launches and removes no node", *s.HolderIdentity, l.Namespace))
 		}
 	}
 	slices.Sort(holders)
-	return holders, nil
+	slices.Sort(observers)
+	return holders, observers, nil
 }
 
 // others looks for an autoscaler that works already.
 func others(ctx context.Context, c client.Client, now time.Time) Finding {
 	const check = "other autoscalers"
-	holders, err := holders(ctx, c, now)
+	holders, observers, err := holders(ctx, c, now)
 	if err != nil {
 		return Finding{Check: check, Status: checkup.Skipped, Found: err.Error()}
 	}
-	switch found := strings.Join(holders, "; "); {
+	switch found := strings.Join(append(slices.Clone(holders), observers...), "; "); {
 	case len(holders) > 1:
 		return Finding{Check: check, Status: checkup.Failed, Found: found, Remedy: "stop all but one: they launch nodes for the same pods, and remove each other's instances"}
 	case len(holders) == 1:
 		return Finding{Check: check, Status: checkup.Warning, Found: found, Remedy: "unless that is Dovetail itself, stop it first: two would launch nodes for the same pods"}
 	}
-	return Finding{Check: check, Status: checkup.OK, Found: "nobody holds a lease " + leaseName}
+	return Finding{Check: check, Status: checkup.OK, Found: strings.Join(append([]string{"nobody holds a lease " + leaseName}, observers...), "; ")}
 }
 
 // classes says of each node class that is not ready why.

@@ -44,7 +44,7 @@ type Installed struct {
 func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Installed, error) {
 	in := &Installed{Webhooks: webhooks(ctx, c)}
 	var err error
-	if in.Holders, err = holders(ctx, c, now); err != nil {
+	if in.Holders, _, err = holders(ctx, c, now); err != nil {
 		return nil, fmt.Errorf("read Leases: %w", err)
 	}
 	var nodes corev1.NodeList

@@ -17,15 +17,18 @@ const (
 
 // Start performs what has to be done besides answering, until the context ends.
 func (p *Provider) Start(ctx context.Context) error {
+	chores := []func(context.Context) time.Duration{p.market.refresh, p.market.onDemand.refresh, p.market.spot.refresh}
+	if p.opts.ReadOnly {
+		chores = append(chores, p.every(cleanUpEvery, "read what memory nodes have", p.memoryReader.read))
+	} else {
+		chores = append(chores,
+			p.every(cleanUpEvery, "clean up", p.cleanUp),
+			p.every(tagEvery, "tag instances", p.instances.tagNew),
+			p.every(profilesEvery, "delete instance profiles", p.sweepProfiles),
+		)
+	}
 	var group sync.WaitGroup
-	for _, chore := range []func(context.Context) time.Duration{
-		p.market.refresh,
-		p.market.onDemand.refresh,
-		p.market.spot.refresh,
-		p.every(cleanUpEvery, "clean up", p.cleanUp),
-		p.every(tagEvery, "tag instances", p.instances.tagNew),
-		p.every(profilesEvery, "delete instance profiles", p.sweepProfiles),
-	} {
+	for _, chore := range chores {
 		group.Go(func() { repeat(ctx, chore) })
 	}
 	group.Wait()

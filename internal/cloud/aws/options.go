@@ -46,6 +46,9 @@ type Options struct {
 	Reservations bool
 	// ZonalShift: zones that are shifted away from are left alone.
 	ZonalShift bool
+	// ReadOnly: nothing is changed in the account or on node classes. Only requests are sent whose names begin with
+	// Describe, Get or List; a dry run is none.
+	ReadOnly bool
 	// Config is how AWS is reached.
 	Config aws.Config
 	// Reader reads from the API server itself; nil: the client.

@@ -72,6 +72,9 @@ func New(c client.Client, options Options) (*Provider, error) {
 		reservations: reserved, placementGroups: groups, profiles: p.profiles, templates: p.templates,
 		validator: &validator{opts: opts, clients: p.clients, cluster: info, types: p.types, fleets: f},
 	}
+	if opts.ReadOnly {
+		p.types.resolveCopy = p.classes.resolveCopy
+	}
 	p.memoryReader = &memoryReader{client: c, opts: opts, memory: p.memory, types: p.types, instances: p.instances}
 	return p, nil
 }
@@ -88,7 +91,13 @@ func (p *Provider) wireLedger(f *fleets) {
 }
 
 // connect makes the clients anew.
-func (p *Provider) connect() { *p.clients = connect(p.opts.Config, p.limits) }
+func (p *Provider) connect() {
+	config := p.opts.Config
+	if p.opts.ReadOnly {
+		config = readOnly(config)
+	}
+	*p.clients = connect(config, p.limits)
+}
 
 // Name returns "aws".
 func (p *Provider) Name() string { return providerName }

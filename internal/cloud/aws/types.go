@@ -37,6 +37,8 @@ type instanceTypes struct {
 	shifts          *shifts
 	lists           cache[[]*catalog.Type]
 	devices         deviceTables
+	// resolveCopy fills in the status of a class that has none; nil: somebody keeps it.
+	resolveCopy func(ctx context.Context, class *awsv1.EC2NodeClass) error
 }
 
 // of returns every type that the class can launch.
@@ -44,6 +46,11 @@ func (t *instanceTypes) of(ctx context.Context, ref cloud.ClassRef) ([]*catalog.
 	class, err := getClass(ctx, t.client, ref)
 	if err != nil {
 		return nil, err
+	}
+	if t.resolveCopy != nil && (len(class.Status.AMIs) == 0 || len(class.Status.Subnets) == 0) {
+		if err := t.resolveCopy(ctx, class); err != nil {
+			return nil, err
+		}
 	}
 	m, err := t.market.get(ctx)
 	if err != nil {

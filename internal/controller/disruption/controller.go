@@ -41,6 +41,8 @@ type Loop struct {
 	Journal *journal.Journal
 	// Views is given every decision, with the snapshot; nil: nobody is.
 	Views *live.Latest
+	// Observe: what is decided is logged and kept, and not carried out.
+	Observe bool
 
 	begun bool
 	// annotationsAt is when the do-not-disrupt annotations of pods were last reported.
@@ -51,6 +53,9 @@ type Loop struct {
 	memory disrupt.Memory
 	// decision is the ID of the decision that is carried out.
 	decision string
+	// observed is what was decided last, if it is not carried out, and observedAt when.
+	observed   string
+	observedAt time.Time
 }
 
 // Reboots has nodes rebooted in place.

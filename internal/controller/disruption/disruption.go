@@ -42,13 +42,16 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		l.begun = true
 		return busy
 	}
-	if !l.memory.IsIdle(l.events(), l.Now()) {
+	if !l.memory.IsIdle(l.events(), l.Now()) && !l.isObserved() {
 		end := l.Metrics.Reconcile("disruption", l.Now)
 		err := l.pass(ctx)
 		end(err)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Error("carrying out disruption", "error", err)
 		}
+	}
+	if l.Observe {
+		return max(l.memory.Pause(l.Now()), busy)
 	}
 	return l.memory.Pause(l.Now())
 }
@@ -76,15 +79,19 @@ func (l *Loop) pass(ctx context.Context) error {
 	}
 	p := &asked.Disruption
 	asked.Took = l.Now().Sub(start)
-	id := l.Journal.Identify(asked)
-	l.decision = id.String()
 	l.observeDecision(asked)
-	if err = l.carryOut(ctx, snap, p); err != nil {
-		asked.Error = err.Error()
-		next.WriteFailed()
+	if l.Observe {
+		l.observe(asked)
+	} else {
+		id := l.Journal.Identify(asked)
+		l.decision = id.String()
+		if err = l.carryOut(ctx, snap, p); err != nil {
+			asked.Error = err.Error()
+			next.WriteFailed()
+		}
+		l.Journal.Add(asked, id)
 	}
 	l.memory = next
-	l.Journal.Add(asked, id)
 	l.Views.Disrupted(whole, p, &next, err)
 	l.reportPaused(snap)
 	l.reportPools(snap)

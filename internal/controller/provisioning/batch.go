@@ -29,6 +29,8 @@ type batch struct {
 	shortIdle time.Duration
 	// patience is for how long after that another pod shows that the window was not complete.
 	patience time.Duration
+	// recheck is how often pods that are still pending are looked at again when nothing happened.
+	recheck  time.Duration
 	now      func() time.Time
 	triggers chan struct{}
 
@@ -50,7 +52,7 @@ type batch struct {
 }
 
 func newBatch(idle, longest time.Duration, now func() time.Time) *batch {
-	return &batch{idle: idle, longest: longest, now: now, triggers: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
+	return &batch{idle: idle, longest: longest, recheck: recheckEvery, now: now, triggers: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
 }
 
 // trigger opens a window or keeps it open. What was seen in this window already does neither.
@@ -118,7 +120,7 @@ func (b *batch) wait() time.Duration {
 // again anyway.
 func (b *batch) upcoming() (what due, at time.Time) {
 	if b.opened.IsZero() {
-		return end, b.closed.Add(recheckEvery)
+		return end, b.closed.Add(b.recheck)
 	}
 	what, at = end, b.last.Add(b.idle)
 	if most := b.opened.Add(b.longest); most.Before(at) {

@@ -26,6 +26,9 @@ const syncPoll = 50 * time.Millisecond
 // Register adds the loop to the manager; it runs on the leader only.
 func (l *Loop) Register(mgr manager.Manager) error {
 	l.batch = newBatch(l.BatchIdle, l.BatchMax, l.Now)
+	if l.Observe {
+		l.batch.recheck = observeEvery
+	}
 	return mgr.Add(l)
 }
 
@@ -177,6 +180,9 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	}
 	l.Quarantine.Learn(snap, &p)
 	d := &record.Decision{Snapshot: snap, Plan: p, Took: took}
+	if l.Observe {
+		return l.observe(d, others), nil
+	}
 	id := l.identify(d)
 	l.reportGivenUp(snap, &p, took)
 	l.Mirror.AssignAll(p.Assignments)

@@ -50,6 +50,8 @@ type Loop struct {
 	BatchIdle, BatchMax time.Duration
 	// Early says what is launched before a window ends; nil: nothing is.
 	Early *Early
+	// Observe: what is decided is logged and kept, and not carried out.
+	Observe bool
 
 	batch    *batch
 	started  time.Time
@@ -57,6 +59,7 @@ type Loop struct {
 	synced   bool
 	reported string // the refusals of the last decision, so that each is logged once
 	decision string // the ID of the decision that is carried out
+	observed string // what was decided last, if it is not carried out
 }
 
 // Buffers is given what was planned for capacity buffers.

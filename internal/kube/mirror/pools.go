@@ -25,6 +25,8 @@ type pools struct {
 	types     map[cloud.ClassRef]offered
 	shortages catalog.Shortages
 	overlays  overlays
+	// unchecked is that of Options.
+	unchecked bool
 	// paused says why disruption of all pools is paused; empty: it is not.
 	paused pause
 }
@@ -36,7 +38,7 @@ type offered struct {
 }
 
 func newPools(opts *Options, l *listeners) *pools {
-	return &pools{manages: opts.Manages, vocabulary: opts.Vocabulary, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}, paused: pause{setting: opts.Paused}}
+	return &pools{manages: opts.Manages, unchecked: opts.Unchecked, vocabulary: opts.Vocabulary, listeners: l, objects: map[string]*karpenterv1.NodePool{}, types: map[cloud.ClassRef]offered{}, paused: pause{setting: opts.Paused}}
 }
 
 func (x *pools) upsert(np *karpenterv1.NodePool) {
@@ -91,6 +93,9 @@ func (x *pools) classes() []cloud.ClassRef {
 // view returns what a snapshot says of a NodePool.
 func (x *pools) view(np *karpenterv1.NodePool, now time.Time) cluster.Pool {
 	known, ok := x.types[ClassOfPool(np)]
+	if x.unchecked {
+		np = translate.Checked(np)
+	}
 	p := translate.Pool(np, x.shortages.Types(x.overlaid(np.Name, known.types), now), now)
 	p.Paused = cmp.Or(x.paused.why(), p.Paused)
 	if p.Unready == "" && known.err != nil {

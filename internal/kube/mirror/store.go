@@ -41,6 +41,8 @@ type Options struct {
 	Unread func(pod *corev1.Pod, why string)
 	// Paused says why disruption is paused as long as the process runs; empty: it is not.
 	Paused string
+	// Unchecked: NodePools count as ready although nobody has checked them since they changed.
+	Unchecked bool
 	// Repair says which conditions make a Node unhealthy; nil: none does.
 	Repair *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -58,6 +59,17 @@ func Replicas(np *karpenterv1.NodePool) int {
 		return 0
 	}
 	return int(max(0, min(*np.Spec.Replicas, math.MaxInt32)))
+}
+
+// Checked returns the NodePool as if it had just been found to be ready, if nobody has checked it since it changed.
+func Checked(np *karpenterv1.NodePool) *karpenterv1.NodePool {
+	ready := meta.FindStatusCondition(np.Status.Conditions, karpenterv1.ConditionTypeReady)
+	if ready != nil && ready.ObservedGeneration == np.Generation && ready.Status != metav1.ConditionUnknown {
+		return np
+	}
+	is := *np
+	is.Status.Conditions = []metav1.Condition{{Type: karpenterv1.ConditionTypeReady, Status: metav1.ConditionTrue, ObservedGeneration: np.Generation}}
+	return &is
 }
 
 // unready says why nothing may be launched from the pool; empty: it is ready.

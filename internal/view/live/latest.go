@@ -28,6 +28,8 @@ type Mirror interface {
 type Latest struct {
 	// Journal knows more about refusals; nil: nobody does. It is set before Latest is used.
 	Journal view.Journal
+	// Observes: what the loops decide is not carried out. It is set before Latest is used.
+	Observes bool
 
 	mu     sync.Mutex // protects everything below
 	state  view.State // its Snapshot is nil until a loop has handed one in
@@ -73,6 +75,9 @@ func (l *Latest) Disrupted(snap *cluster.Snapshot, d *plan.Disruption, next *dis
 	l.take(snap)
 	l.state.Memory = *next
 	l.disruptionFaults = d.GivenUp
+	if l.Observes {
+		l.state.Commands = d.Commands
+	}
 	if fault != nil {
 		l.disruptionFaults = append([]string{fmt.Sprintf("disruption: %v", fault)}, d.GivenUp...)
 	}
@@ -129,7 +134,7 @@ func (l *Latest) stateAndRevision() (*view.State, int64) {
 	if state.Snapshot == nil {
 		return nil, revision
 	}
-	state.Journal = l.Journal
+	state.Journal, state.Observes = l.Journal, l.Observes
 	if mirror != nil { // its lock is not taken within ours
 		state.Shortages, state.BudgetChanges = mirror.Shortages(), mirror.BudgetChanges()
 	}

@@ -58,6 +58,9 @@ func Write(w io.Writer, v any, opts Options) error {
 	default:
 		return fmt.Errorf("there is no table for %T", v)
 	}
+	if head.Observes {
+		p.line("%s", view.ObservesText)
+	}
 	if age := opts.Now.Sub(head.At); age >= staleAfter {
 		p.line("as of %s, %s ago: the controller has had nothing to decide since, or does not decide", head.At.Local().Format(time.DateTime), duration(age))
 	}

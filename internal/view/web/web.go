@@ -284,6 +284,7 @@ func words() template.FuncMap {
 		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
 		"workload": func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
 		"by":       func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
+		"observes": func() string { return view.ObservesText },
 		"none":     func(pool string) string { return cmp.Or(pool, "(none)") },
 	}
 }

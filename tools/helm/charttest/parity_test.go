@@ -107,7 +107,7 @@ func TestEverySettingHasAValue(t *testing.T) {
 	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection", "pauseDisruption"} {
 		settings[name] = true
 	}
-	settings["logFormat"] = "console"
+	settings["logFormat"], settings["mode"] = "console", "observe"
 	for _, name := range []string{"expendablePodsPriorityCutoff", "consolidationSpotPools", "consolidationStepMax", "journalMemoryBytes", "journalDiskBytes", "debugPort", "kubeClientBurst", "kubeClientQPS"} {
 		settings[name] = 1
 	}

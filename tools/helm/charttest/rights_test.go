@@ -23,13 +23,16 @@ func TestRightsAreTheControllers(t *testing.T) {
 		values  set
 		files   []string
 		without string // rights with this text are left out
+		account string // in the files
 	}{
-		"as it comes":            {nil, []string{"rbac.yaml"}, ""},
-		"devices":                {set{"settings": set{"ignoreDRARequests": false}}, []string{"rbac.yaml", "optional/dra.yaml"}, ""},
-		"scheduler's defaults":   {set{"settings": set{"schedulerConfig": "/c"}}, []string{"rbac.yaml", "optional/scheduler-config.yaml"}, ""},
-		"pods are ranked":        {set{"settings": set{"featureGates": set{"podDeletionCostManagement": true}}}, []string{"rbac.yaml", "gates/pod-deletion-cost.yaml"}, ""},
-		"pods are not nominated": {set{"settings": set{"nominatePods": false}}, []string{"rbac.yaml"}, " pods/status."},
-		"kwok":                   {set{"provider": "kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws"},
+		"as it comes":            {nil, []string{"rbac.yaml"}, "", "dovetail"},
+		"devices":                {set{"settings": set{"ignoreDRARequests": false}}, []string{"rbac.yaml", "optional/dra.yaml"}, "", "dovetail"},
+		"scheduler's defaults":   {set{"settings": set{"schedulerConfig": "/c"}}, []string{"rbac.yaml", "optional/scheduler-config.yaml"}, "", "dovetail"},
+		"pods are ranked":        {set{"settings": set{"featureGates": set{"podDeletionCostManagement": true}}}, []string{"rbac.yaml", "gates/pod-deletion-cost.yaml"}, "", "dovetail"},
+		"pods are not nominated": {set{"settings": set{"nominatePods": false}}, []string{"rbac.yaml"}, " pods/status.", "dovetail"},
+		"kwok":                   {set{"provider": "kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws", "dovetail"},
+		"observing":              {set{"settings": set{"mode": "observe"}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
+		"observing, by env":      {set{"controller": set{"env": []any{set{"name": "MODE", "value": "observe"}}}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
 	} {
 		if c.values == nil {
 			c.values = set{}
@@ -49,9 +52,15 @@ func TestRightsAreTheControllers(t *testing.T) {
 		for _, file := range c.files {
 			manifests = append(manifests, manifest(t, filepath.Join(root, "deploy", "kubernetes", file))...)
 		}
-		want := slices.DeleteFunc(rights(t, manifests, "dovetail"), func(r string) bool { return c.without != "" && strings.Contains(r, c.without) })
+		want := slices.DeleteFunc(rights(t, manifests, c.account), func(r string) bool { return c.without != "" && strings.Contains(r, c.without) })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-deploy/kubernetes +chart):\n%s", name, diff)
+		}
+		for _, r := range got { // a lease of its own is all that an observer writes
+			write := slices.ContainsFunc([]string{"create", "update", "patch", "delete"}, func(verb string) bool { return strings.Contains(r, ": "+verb) })
+			if c.account == "dovetail-observe" && write && r != "kube-system: create leases.coordination.k8s.io " && r != "kube-system: update leases.coordination.k8s.io karpenter-leader-election-observe" {
+				t.Errorf("%s: it may %s", name, r)
+			}
 		}
 		if len(got) < 20 {
 			t.Errorf("%s: only %d rights", name, len(got))

@@ -38,6 +38,7 @@
 - {env: RESILIENCE_PREMIUM, value: resiliencePremium}
 - {env: NOMINATE_PODS, value: nominatePods}
 - {env: NOMINATE_WAIT_MAX, value: nominateWaitMax}
+- {env: MODE, value: mode}
 - {env: PAUSE_DISRUPTION, value: pauseDisruption}
 - {env: LEGACY_NODE_REPAIR, value: legacyNodeRepair}
 - {env: SCHEDULER_CONFIG, value: schedulerConfig}

@@ -38,7 +38,27 @@ the rest. */}}
     {{- $core = append $core . -}}
   {{- end -}}
 {{- end -}}
+{{- if include "karpenter.observes" . -}}
+  {{- $core = include "karpenter.reads" $core | fromJsonArray -}}
+  {{- $provider = include "karpenter.reads" $provider | fromJsonArray -}}
+{{- end -}}
 {{- toJson (dict "core" (concat $core (default list .Values.additionalClusterRoleRules)) "provider" $provider) -}}
+{{- end -}}
+
+{{/* Whether the controller only observes. */}}
+{{- define "karpenter.observes" -}}
+{{- if eq (default "" (get (include "karpenter.envMap" . | fromJson) "MODE")) "observe" }}true{{ end -}}
+{{- end -}}
+
+{{/* What of rules is reading, but for the leases of others, which an observer does not look for. */}}
+{{- define "karpenter.reads" -}}
+{{- $reads := list -}}
+{{- range . -}}
+  {{- $verbs := list -}}
+  {{- range .verbs }}{{ if has . (list "get" "list" "watch") }}{{ $verbs = append $verbs . }}{{ end }}{{ end -}}
+  {{- if and $verbs (not (has "leases" .resources)) }}{{ $reads = append $reads (merge (dict "verbs" $verbs) .) }}{{ end -}}
+{{- end -}}
+{{- toJson $reads -}}
 {{- end -}}
 
 {{/* Whether the gate PodDeletionCostManagement is on. */}}
