@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
@@ -28,6 +29,8 @@ func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *obs
 		return newAWS(ctx, mgr, opts, m)
 	case providerRemote:
 		return opts.link.provider(mgr.GetAPIReader(), opts.fence.Check), nil
+	case providerClusterAPI:
+		return newClusterAPI(mgr, opts)
 	}
 	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: opts.Log, Reader: mgr.GetAPIReader()})
 }
@@ -41,6 +44,8 @@ func detachedProvider(with *Options) (cloud.Provider, error) {
 		return kwok.New(nil, kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now})
 	case providerRemote:
 		return with.link.provider(nil, nil), nil
+	case providerClusterAPI:
+		return clusterapi.New(nil, clusterapi.Options{PricesFile: s.ClusterAPIPricesFile, Now: time.Now})
 	}
 	opts, err := awsOptions(s)
 	if err != nil {

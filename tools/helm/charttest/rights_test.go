@@ -30,6 +30,7 @@ func TestRightsAreTheControllers(t *testing.T) {
 		"pods are ranked":        {set{"settings": set{"featureGates": set{"podDeletionCostManagement": true}}}, []string{"rbac.yaml", "gates/pod-deletion-cost.yaml"}, ""},
 		"pods are not nominated": {set{"settings": set{"nominatePods": false}}, []string{"rbac.yaml"}, " pods/status."},
 		"kwok":                   {set{"provider": "kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws"},
+		"clusterapi":             {set{"provider": "clusterapi", "settings": set{"clusterAPINamespace": "default"}}, []string{"rbac.yaml", "providers/clusterapi.yaml"}, "karpenter.k8s.aws"},
 	} {
 		if c.values == nil {
 			c.values = set{}
@@ -132,8 +133,9 @@ func rights(t *testing.T, objects []*unstructured.Unstructured, account string) 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string][]string{
-		"aws":  {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
-		"kwok": {"capacitybuffers.autoscaling.x-k8s.io", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"aws":        {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"clusterapi": {"capacitybuffers.autoscaling.x-k8s.io", "clusterapinodeclasses.karpenter.cluster.x-k8s.io", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"kwok":       {"capacitybuffers.autoscaling.x-k8s.io", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
 	} {
 		out, err := Render(crdDir, Input{Values: map[string]any{
 			"provider": provider, "additionalAnnotations": map[string]any{"a": "b"}, "additionalLabels": map[string]any{"c": "d"},
