@@ -63,7 +63,8 @@ func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Instal
 		}
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		awsv1.GroupVersion.WithKind("EC2NodeClassList"), {Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClassList"},
+		awsv1.GroupVersion.WithKind("EC2NodeClassList"),
+		{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClassList"},
 		clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind + "List"),
 	} {
 		var classes unstructured.UnstructuredList

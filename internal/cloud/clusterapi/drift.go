@@ -46,7 +46,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 		return driftDeployment, nil
 	}
 	c := &candidates[i]
-	if isUnknown := c.fault != nil; isUnknown { // what it would make
+	if c.fault != "" { // what it would make is not known
 		return "", nil
 	}
 	cluster, err := p.mgmt.getCore(ctx, kindCluster, client.ObjectKey{Namespace: key.Namespace, Name: c.cluster})

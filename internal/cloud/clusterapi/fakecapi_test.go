@@ -124,7 +124,7 @@ func (f *fakeCAPI) reconcile(ctx context.Context, m *unstructured.Unstructured) 
 	}
 	id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID")
 	if id == "" {
-		return f.provision(ctx, infra)
+		return f.provision(ctx, m, infra)
 	}
 	if own, _, _ := unstructured.NestedString(m.Object, "spec", "providerID"); own == "" {
 		_ = unstructured.SetNestedField(m.Object, id, "spec", "providerID")
@@ -133,13 +133,19 @@ func (f *fakeCAPI) reconcile(ctx context.Context, m *unstructured.Unstructured) 
 	return f.join(ctx, m, infra, config, id)
 }
 
-// provision gives an infrastructure object its provider ID, if it is to have one.
-func (f *fakeCAPI) provision(ctx context.Context, infra *unstructured.Unstructured) error {
+// provision gives an infrastructure object its provider ID, if it is to have one. If not, it says so, and
+// the condition is copied to the Machine.
+func (f *fakeCAPI) provision(ctx context.Context, m, infra *unstructured.Unstructured) error {
 	if short, _, _ := unstructured.NestedBool(infra.Object, "spec", "shortage"); short {
-		_ = unstructured.SetNestedSlice(infra.Object, []any{map[string]any{
-			"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": "no host is left", "lastTransitionTime": "2026-01-01T00:00:00Z",
-		}}, "status", "conditions")
-		return f.client.Status().Update(ctx, infra)
+		for o, kind := range map[*unstructured.Unstructured]string{infra: "Ready", m: "InfrastructureReady"} {
+			_ = unstructured.SetNestedSlice(o.Object, []any{map[string]any{
+				"type": kind, "status": "False", "reason": "InsufficientCapacity", "message": "no host is left", "lastTransitionTime": "2026-01-01T00:00:00Z",
+			}}, "status", "conditions")
+			if err := f.client.Status().Update(ctx, o); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	delay, _, _ := unstructured.NestedInt64(infra.Object, "spec", "delaySeconds")
 	if time.Since(infra.GetCreationTimestamp().Time) < time.Duration(delay)*time.Second {

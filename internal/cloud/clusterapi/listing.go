@@ -2,6 +2,7 @@ package clusterapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,8 +26,8 @@ import (
 type candidate struct {
 	*deployment
 	infrastructure, bootstrap *unstructured.Unstructured
-	// fault says why it cannot be launched from.
-	fault error
+	// fault says why it cannot be launched from; empty: it can.
+	fault string
 }
 
 // found is all that a listing is made from.
@@ -133,8 +134,8 @@ func (e *lacksCapacity) Error() string {
 
 // typeOf returns the instance type of a MachineDeployment, without its offerings.
 func (f *found) typeOf(c *candidate) (*catalog.Type, error) {
-	if c.fault != nil {
-		return nil, c.fault
+	if c.fault != "" {
+		return nil, errors.New(c.fault)
 	}
 	name, err := c.instanceType()
 	if err != nil {

@@ -282,12 +282,16 @@ func (p *Provider) candidates(ctx context.Context, class *clusterapiv1alpha1.Clu
 	var out []candidate
 	clusters := map[string]bool{}
 	for i := range all {
-		d, fault := readDeployment(&all[i])
+		d, err := readDeployment(&all[i])
 		if ref := class.Spec.ClusterRef; ref != nil && (ref.Namespace != d.key.Namespace || ref.Name != d.cluster) {
 			continue
 		}
 		clusters[d.key.Namespace+"/"+d.cluster] = true
-		out = append(out, candidate{deployment: d, fault: fault})
+		c := candidate{deployment: d}
+		if err != nil {
+			c.fault = err.Error()
+		}
+		out = append(out, c)
 	}
 	if len(clusters) > 1 {
 		return nil, &unclearError{"ClusterAmbiguous", fmt.Sprintf("the class selects %ss of the Clusters %s: set spec.clusterRef to that of this cluster", kindDeployment, strings.Join(sortedKeys(clusters), ", "))}
@@ -297,18 +301,17 @@ func (p *Provider) candidates(ctx context.Context, class *clusterapiv1alpha1.Clu
 
 // addTemplates reads what a MachineDeployment refers to.
 func (p *Provider) addTemplates(ctx context.Context, c *candidate) error {
-	if c.fault != nil {
+	if c.fault != "" {
 		return nil
 	}
 	var err error
 	if c.infrastructure, err = p.mgmt.getRef(ctx, c.deployment.infrastructure, c.key.Namespace); err == nil && c.deployment.bootstrap != (reference{}) {
 		c.bootstrap, err = p.mgmt.getRef(ctx, c.deployment.bootstrap, c.key.Namespace)
 	}
-	if !apierrors.IsNotFound(err) && !isRefused(err) {
-		return err
+	if apierrors.IsNotFound(err) || isRefused(err) {
+		c.fault, err = err.Error(), nil
 	}
-	c.fault = err
-	return nil
+	return err
 }
 
 // clusterUID returns what no other cluster has.
