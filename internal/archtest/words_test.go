@@ -79,7 +79,9 @@ func within(path string, list []string) bool {
 
 // uses returns the retired words of a file: in its name (line 1) and in what it says.
 func (f *source) uses(terms []term) []use {
-	return slices.DeleteFunc(f.allUses(terms), func(u use) bool { return slices.Contains(foreign[f.path], u.word) })
+	return slices.DeleteFunc(f.allUses(terms), func(u use) bool {
+		return slices.Contains(foreign[f.path], u.word) || slices.Contains(foreign[f.dir], u.word)
+	})
 }
 
 func (f *source) allUses(terms []term) []use {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ of the caller: run it with the controller's role to check that role.
 The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 		Example: `  dovetail doctor --cluster-name demo --interruption-queue demo
   dovetail doctor --cluster-name demo --output json | jq '.findings[] | select(.status == "failed")'
+  dovetail doctor --cloud-provider clusterapi
   dovetail doctor --cloud-provider kwok
   dovetail doctor --cluster-name demo --migrate-from cluster-autoscaler`,
 		Args: cobra.NoArgs,
@@ -42,7 +44,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, or kwok: no account is checked")
+	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, clusterapi or kwok: of the latter two no account is checked")
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
 	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")
@@ -58,8 +60,8 @@ func examine(cmd *cobra.Command, input *doctorInput) error {
 		return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", input.output))
 	case input.from != "" && input.from != "cluster-autoscaler":
 		return wrongUse(cmd, fmt.Errorf("--migrate-from is %q, must be cluster-autoscaler", input.from))
-	case input.provider != "aws" && input.provider != "kwok":
-		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws or kwok", input.provider))
+	case !slices.Contains([]string{"aws", "clusterapi", "kwok"}, input.provider):
+		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws, clusterapi or kwok", input.provider))
 	case input.provider == "aws" && input.cluster == "":
 		return wrongUse(cmd, errors.New("--cluster-name is empty; it must be the name of the EKS cluster"))
 	}

@@ -10,6 +10,7 @@ import (
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
@@ -33,7 +34,7 @@ func newVersion() *cobra.Command {
 func versionText() string {
 	var apis []string
 	for _, gv := range []schema.GroupVersion{
-		karpenterv1.GroupVersion, karpenterv1alpha1.GroupVersion, awsv1.GroupVersion, kwokv1alpha1.GroupVersion, autoscalingv1beta1.GroupVersion,
+		karpenterv1.GroupVersion, karpenterv1alpha1.GroupVersion, awsv1.GroupVersion, kwokv1alpha1.GroupVersion, clusterapiv1alpha1.GroupVersion, autoscalingv1beta1.GroupVersion,
 	} {
 		apis = append(apis, gv.String())
 	}

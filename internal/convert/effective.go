@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 )
@@ -34,6 +35,8 @@ func ClassKind(provider string) (kind schema.GroupVersionKind, ok bool) {
 		return awsv1.GroupVersion.WithKind("EC2NodeClass"), true
 	case "kwok":
 		return kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass"), true
+	case "clusterapi":
+		return clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind), true
 	}
 	return kind, false
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
@@ -31,6 +32,8 @@ func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *obs
 			return opts.link.provider(mgr.GetAPIReader(), func() error { return errObserves }), nil
 		}
 		return opts.link.provider(mgr.GetAPIReader(), opts.fence.Check), nil
+	case providerClusterAPI:
+		return newClusterAPI(mgr, opts)
 	}
 	return kwok.New(mgr.GetClient(), kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now, Log: opts.Log, Reader: mgr.GetAPIReader()})
 }
@@ -44,6 +47,8 @@ func detachedProvider(with *Options) (cloud.Provider, error) {
 		return kwok.New(nil, kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now})
 	case providerRemote:
 		return with.link.provider(nil, nil), nil
+	case providerClusterAPI:
+		return clusterapi.New(nil, clusterapi.Options{PricesFile: s.ClusterAPIPricesFile, Now: time.Now})
 	}
 	opts, err := awsOptions(s)
 	if err != nil {

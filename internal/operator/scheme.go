@@ -7,6 +7,7 @@ import (
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
@@ -17,7 +18,7 @@ func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, karpenterv1.AddToScheme, karpenterv1alpha1.AddToScheme,
-		autoscalingv1beta1.AddToScheme, kwokv1alpha1.AddToScheme, awsv1.AddToScheme,
+		autoscalingv1beta1.AddToScheme, kwokv1alpha1.AddToScheme, awsv1.AddToScheme, clusterapiv1alpha1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}

@@ -17,9 +17,10 @@ import (
 
 // Values of --cloud-provider.
 const (
-	providerKWOK   = "kwok"
-	providerAWS    = "aws"
-	providerRemote = "remote"
+	providerKWOK       = "kwok"
+	providerAWS        = "aws"
+	providerRemote     = "remote"
+	providerClusterAPI = "clusterapi"
 )
 
 // provider returns which cloud the other settings are for; empty: they are for any.
@@ -81,6 +82,7 @@ type Settings struct {
 
 	AWSSettings
 	RemoteSettings
+	ClusterAPISettings
 
 	// Warnings are environment variables that could not be read and were left aside.
 	Warnings []string
@@ -92,7 +94,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; kwok, which simulates them; or remote, another process that launches them (--provider-address). It must be set unless --cluster-name or --interruption-queue is, which means aws")
+	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; clusterapi, a management cluster of Cluster API; kwok, which simulates them; or remote, another process that launches them (--provider-address). It must be set unless --cluster-name or --interruption-queue is, which means aws")
 	a.text(&s.Mode, "mode", ModeActive, "active, or observe: decide, log, keep the journal, serve metrics and views, and change nothing in the cluster or the cloud; the lease has another name then (-observe at its end), so this runs beside another controller")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
@@ -135,6 +137,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.InstanceTypesFilePath, "instance-types-file-path", "", "kwok: file with the instance types; empty: the default ones")
 	s.addAWSFlags(a)
 	s.addRemoteFlags(a)
+	s.addClusterAPIFlags(a)
 }
 
 // Validate returns an error that names the flag and what it may be.
@@ -143,7 +146,7 @@ func (s *Settings) Validate() error {
 		s.CloudProvider = s.provider()
 	}
 	if s.CloudProvider == "" {
-		return errors.New("--cloud-provider (CLOUD_PROVIDER) is not set: set it to aws, with --cluster-name, to kwok, which simulates instances, or to remote, with --provider-address")
+		return errors.New("--cloud-provider (CLOUD_PROVIDER) is not set: set it to aws, with --cluster-name, to clusterapi, to kwok, which simulates instances, or to remote, with --provider-address")
 	}
 	oneOf := func(flag, value string, allowed ...string) error {
 		if slices.Contains(allowed, value) {
@@ -175,7 +178,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; they may be 0s or more", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider),
+		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote, providerClusterAPI), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider), s.validateClusterAPI(s.CloudProvider),
 		oneOf("mode", s.Mode, "", ModeActive, ModeObserve),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),

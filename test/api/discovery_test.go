@@ -48,6 +48,10 @@ func TestDiscovery(t *testing.T) {
 			ShortNames: []string{"ec2nc", "ec2ncs"}, Categories: []string{"karpenter"}, Subresources: []string{"status"},
 			Columns: []string{"Name", "Ready", "Age", "Role*"},
 		}},
+		"ClusterAPINodeClass": {clusterAPINodeClass, served{
+			Categories: []string{"karpenter"}, Subresources: []string{"status"},
+			Columns: []string{"Name", "Ready", "Age"},
+		}},
 		"KWOKNodeClass": {kwokNodeClass, served{
 			ShortNames: []string{"kwoknc", "kwokncs"}, Categories: []string{"karpenter"}, Subresources: []string{"status"},
 			Columns: []string{"Name", "Age"},

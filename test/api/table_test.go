@@ -27,7 +27,7 @@ type kind struct {
 }
 
 // kinds lists every kind that a CRD of ours defines.
-var kinds = []kind{nodePool, nodeClaim, nodeOverlay, capacityBuffer, kwokNodeClass, ec2NodeClass}
+var kinds = []kind{nodePool, nodeClaim, nodeOverlay, capacityBuffer, kwokNodeClass, ec2NodeClass, clusterAPINodeClass}
 
 // entry is one constraint, keyed in its table by "<path> <constraint>", as in
 // "spec.weight minimum". A path writes "[]" for the items of a list and "{}" for the

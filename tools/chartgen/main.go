@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +43,7 @@ func generate(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, c := range []struct{ from, to, without string }{
 		{"config/crd", "deploy/charts/karpenter-crd/files", ""},
-		{"config/crd", chart + "/crds", "kwok"}, // Helm installs all of crds/, whatever the provider
+		{"config/crd", chart + "/crds", "kwok clusterapi"}, // Helm installs all of crds/, whatever the provider
 		{rights, chart + "/files/rights", "controller"},
 		{rights + "/optional", chart + "/files/rights", "savings"}, // which is for people
 		{rights + "/gates", chart + "/files/rights", ""},
@@ -70,7 +71,8 @@ func generate(root string) (map[string][]byte, error) {
 	return files, err
 }
 
-// addCopies adds copies of the YAML files of a directory, but for those with the word in their names.
+// addCopies adds copies of the YAML files of a directory, but for those with one of the words in
+// their names.
 func addCopies(files map[string][]byte, root, from, to, without string) error {
 	found, err := filepath.Glob(filepath.Join(root, from, "*.yaml"))
 	if err != nil || len(found) == 0 {
@@ -78,7 +80,7 @@ func addCopies(files map[string][]byte, root, from, to, without string) error {
 	}
 	for _, file := range found {
 		name := filepath.Base(file)
-		if without != "" && strings.Contains(name, without) {
+		if slices.ContainsFunc(strings.Fields(without), func(word string) bool { return strings.Contains(name, word) }) {
 			continue
 		}
 		if files[to+"/"+name], err = os.ReadFile(file); err != nil {

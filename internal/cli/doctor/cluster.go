@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws/checkup"
@@ -35,7 +37,7 @@ const (
 	observerLeaseName = leaseName + "-observe"
 )
 
-// Cluster looks at a cluster by its API server. The provider is aws or kwok.
+// Cluster looks at a cluster by its API server. The provider is aws, clusterapi or kwok.
 func Cluster(ctx context.Context, config *rest.Config, provider string, now time.Time) []Finding {
 	config = rest.CopyConfig(config)
 	config.Timeout = patience
@@ -56,7 +58,7 @@ func Cluster(ctx context.Context, config *rest.Config, provider string, now time
 	found = append(found, remains(ctx, c)...)
 	found = append(found, others(ctx, c, now))
 	found = append(found, pauses(ctx, c)...)
-	return append(found, classes(ctx, c)...)
+	return append(found, classes(ctx, c, provider)...)
 }
 
 func unreachable(err error) Finding {
@@ -109,14 +111,13 @@ func definitions(ctx context.Context, c client.Client, provider string) []Findin
 
 // definitionsOf returns the definitions that this program has but those of other providers.
 func definitionsOf(provider string) ([]*unstructured.Unstructured, error) {
-	ofOther := kwokv1alpha1.Group
-	if provider == "kwok" {
-		ofOther = awsv1.Group
-	}
+	groups := map[string]string{"aws": awsv1.Group, "clusterapi": clusterapiv1alpha1.Group, "kwok": kwokv1alpha1.Group}
+	delete(groups, provider)
+	others := slices.Collect(maps.Values(groups))
 	own, err := crd.Definitions()
 	return slices.DeleteFunc(own, func(o *unstructured.Unstructured) bool {
 		group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-		return group == ofOther
+		return slices.Contains(others, group)
 	}), err
 }
 
@@ -164,14 +165,18 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 }
 
 // classes says of each node class that is not ready why.
-func classes(ctx context.Context, c client.Client) []Finding {
+func classes(ctx context.Context, c client.Client, provider string) []Finding {
+	kind := awsv1.GroupVersion.WithKind("EC2NodeClass")
+	if provider == "clusterapi" {
+		kind = clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind)
+	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(awsv1.GroupVersion.WithKind("EC2NodeClassList"))
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := c.List(ctx, list); err != nil {
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			return nil // that the definition is missing is said already
 		}
-		return []Finding{{Check: "EC2NodeClass", Status: checkup.Skipped, Found: err.Error()}}
+		return []Finding{{Check: kind.Kind, Status: checkup.Skipped, Found: err.Error()}}
 	}
 	var found []Finding
 	for i := range list.Items {
@@ -182,7 +187,7 @@ func classes(ctx context.Context, c client.Client) []Finding {
 }
 
 func judgeClass(class *unstructured.Unstructured) Finding {
-	f := Finding{Check: "EC2NodeClass " + class.GetName(), Status: checkup.Warning, Found: "nobody has judged it yet"}
+	f := Finding{Check: class.GetKind() + " " + class.GetName(), Status: checkup.Warning, Found: "nobody has judged it yet"}
 	conditions, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
 	for _, c := range conditions {
 		c, ok := c.(map[string]any)
@@ -193,7 +198,7 @@ func judgeClass(class *unstructured.Unstructured) Finding {
 			return Finding{Check: f.Check, Status: checkup.OK, Found: "Ready"}
 		}
 		f.Found = fmt.Sprintf("not Ready: %v: %v", c["reason"], c["message"])
-		f.Remedy = "kubectl describe ec2nodeclass " + class.GetName()
+		f.Remedy = fmt.Sprintf("kubectl describe %s %s", strings.ToLower(class.GetKind()), class.GetName())
 	}
 	return f
 }

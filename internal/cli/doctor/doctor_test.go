@@ -162,7 +162,7 @@ func TestOtherAutoscalers(t *testing.T) {
 func TestClassesSayWhyTheyAreNotReady(t *testing.T) {
 	t.Parallel()
 	class := func(conditions ...any) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "default"}}}
+		o := &unstructured.Unstructured{Object: map[string]any{"kind": "EC2NodeClass", "metadata": map[string]any{"name": "default"}}}
 		if err := unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions"); err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
@@ -62,7 +63,9 @@ func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Instal
 		}
 	}
 	for _, kind := range []schema.GroupVersionKind{
-		awsv1.GroupVersion.WithKind("EC2NodeClassList"), {Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClassList"},
+		awsv1.GroupVersion.WithKind("EC2NodeClassList"),
+		{Group: "karpenter.kwok.sh", Version: "v1alpha1", Kind: "KWOKNodeClassList"},
+		clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind + "List"),
 	} {
 		var classes unstructured.UnstructuredList
 		classes.SetGroupVersionKind(kind)

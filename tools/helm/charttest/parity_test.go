@@ -104,7 +104,7 @@ func TestEverySettingHasAValue(t *testing.T) {
 			settings[name] = v
 		}
 	}
-	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection", "pauseDisruption"} {
+	for _, name := range []string{"replaceOnRebalance", "batchLaunchEarly", "nominatePods", "providerPlaintext", "clusterAPISkipTLSVerify", "legacyAPIs", "clusterAutoscalerAnnotations", "legacyNodeRepair", "enableProfiling", "disableLeaderElection", "pauseDisruption"} {
 		settings[name] = true
 	}
 	settings["logFormat"], settings["mode"] = "console", "observe"
@@ -112,7 +112,7 @@ func TestEverySettingHasAValue(t *testing.T) {
 		settings[name] = 1
 	}
 	set := map[string]string{}
-	for _, provider := range []string{"remote", "aws"} { // of which each has settings of its own
+	for _, provider := range []string{"remote", "clusterapi", "aws"} { // of which each has settings of its own
 		out, err := Render(mainDir, Input{Values: map[string]any{"provider": provider, "settings": settings}})
 		if err != nil {
 			t.Fatal(err)

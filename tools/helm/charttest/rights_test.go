@@ -33,6 +33,7 @@ func TestRightsAreTheControllers(t *testing.T) {
 		"kwok":                   {set{"provider": "kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws", "dovetail"},
 		"observing":              {set{"settings": set{"mode": "observe"}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
 		"observing, by env":      {set{"controller": set{"env": []any{set{"name": "MODE", "value": "observe"}}}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
+		"clusterapi":             {set{"provider": "clusterapi", "settings": set{"clusterAPINamespace": "default"}}, []string{"rbac.yaml", "providers/clusterapi.yaml"}, "karpenter.k8s.aws", "dovetail"},
 	} {
 		if c.values == nil {
 			c.values = set{}
@@ -141,8 +142,9 @@ func rights(t *testing.T, objects []*unstructured.Unstructured, account string) 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string][]string{
-		"aws":  {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
-		"kwok": {"capacitybuffers.autoscaling.x-k8s.io", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"aws":        {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"clusterapi": {"capacitybuffers.autoscaling.x-k8s.io", "clusterapinodeclasses.karpenter.cluster.x-k8s.io", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"kwok":       {"capacitybuffers.autoscaling.x-k8s.io", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
 	} {
 		out, err := Render(crdDir, Input{Values: map[string]any{
 			"provider": provider, "additionalAnnotations": map[string]any{"a": "b"}, "additionalLabels": map[string]any{"c": "d"},

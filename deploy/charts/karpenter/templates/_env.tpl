@@ -27,6 +27,13 @@
 - {env: PROVIDER_KEY, value: providerKey, provider: remote}
 - {env: PROVIDER_SERVER_NAME, value: providerServerName, provider: remote}
 - {env: PROVIDER_PLAINTEXT, value: providerPlaintext, provider: remote}
+- {env: CLUSTER_API_KUBECONFIG, value: clusterAPIKubeconfig, provider: clusterapi}
+- {env: CLUSTER_API_URL, value: clusterAPIURL, provider: clusterapi}
+- {env: CLUSTER_API_TOKEN, value: clusterAPIToken, provider: clusterapi}
+- {env: CLUSTER_API_CERTIFICATE_AUTHORITY_DATA, value: clusterAPICertificateAuthorityData, provider: clusterapi}
+- {env: CLUSTER_API_SKIP_TLS_VERIFY, value: clusterAPISkipTLSVerify, provider: clusterapi}
+- {env: CLUSTER_API_NAMESPACE, value: clusterAPINamespace, provider: clusterapi}
+- {env: CLUSTER_API_PRICES_FILE, value: clusterAPIPricesFile, provider: clusterapi}
 - {env: CONSOLIDATION_EVICTION_HOURLY_DOLLARS, value: consolidationEvictionHourlyDollars}
 - {env: CONSOLIDATION_GAP_MAX, value: consolidationGapMax}
 - {env: CONSOLIDATION_REST, value: consolidationRest}

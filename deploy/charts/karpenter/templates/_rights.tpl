@@ -15,7 +15,7 @@ the rest. */}}
 {{- $env := include "karpenter.envMap" . | fromJson -}}
 {{- $rules := include "karpenter.rules" (dict "root" . "file" "rbac.yaml" "kind" "ClusterRole") | fromJsonArray -}}
 {{- $files := list -}}
-{{- if eq .Values.provider "kwok" }}{{ $files = append $files "kwok.yaml" }}{{ end -}}
+{{- if has .Values.provider (list "kwok" "clusterapi") }}{{ $files = append $files (printf "%s.yaml" .Values.provider) }}{{ end -}}
 {{- if eq (lower (get $env "IGNORE_DRA_REQUESTS")) "false" }}{{ $files = append $files "dra.yaml" }}{{ end -}}
 {{- if get $env "SCHEDULER_CONFIG" }}{{ $files = append $files "scheduler-config.yaml" }}{{ end -}}
 {{- if include "karpenter.ranksPods" . }}{{ $files = append $files "pod-deletion-cost.yaml" }}{{ end -}}
@@ -26,13 +26,16 @@ the rest. */}}
 {{- range $files -}}
   {{- $rules = concat $rules (include "karpenter.rules" (dict "root" $ "file" . "kind" "ClusterRole") | fromJsonArray) -}}
 {{- end -}}
+{{- if and (include "karpenter.managesHere" .) (not (get $env "CLUSTER_API_NAMESPACE")) -}}
+  {{- $rules = concat $rules (include "karpenter.rules" (dict "root" . "file" "clusterapi.yaml" "kind" "Role") | fromJsonArray) -}}
+{{- end -}}
 {{- $core := list -}}
 {{- $provider := list -}}
 {{- range $rules -}}
   {{- $group := index .apiGroups 0 -}}
   {{- if eq $group "apiextensions.k8s.io" }}{{/* a definition is of the group in its name */}}{{ $group = regexReplaceAll "^[^.]+[.]" (index .resourceNames 0) "" }}{{ end -}}
-  {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh") -}}
-    {{- if eq $group (get (dict "kwok" "karpenter.kwok.sh" "aws" "karpenter.k8s.aws") $.Values.provider) }}{{ $provider = append $provider . }}{{ end -}}
+  {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh" "karpenter.cluster.x-k8s.io") -}}
+    {{- if eq $group (get (dict "kwok" "karpenter.kwok.sh" "aws" "karpenter.k8s.aws" "clusterapi" "karpenter.cluster.x-k8s.io") $.Values.provider) }}{{ $provider = append $provider . }}{{ end -}}
   {{- else if and (eq (lower (get $env "NOMINATE_PODS")) "false") (has "pods/status" .resources) -}}
   {{- else -}}
     {{- $core = append $core . -}}
@@ -59,6 +62,12 @@ the rest. */}}
   {{- if and $verbs (not (has "leases" .resources)) }}{{ $reads = append $reads (merge (dict "verbs" $verbs) .) }}{{ end -}}
 {{- end -}}
 {{- toJson $reads -}}
+{{- end -}}
+
+{{/* Whether this cluster is the management cluster of Cluster API. */}}
+{{- define "karpenter.managesHere" -}}
+{{- $env := include "karpenter.envMap" . | fromJson -}}
+{{- if and (eq .Values.provider "clusterapi") (not (get $env "CLUSTER_API_KUBECONFIG")) (not (get $env "CLUSTER_API_URL")) }}true{{ end -}}
 {{- end -}}
 
 {{/* Whether the gate PodDeletionCostManagement is on. */}}

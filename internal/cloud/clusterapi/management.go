@@ -1,0 +1,147 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// coreGroup is the group of Cluster, Machine and MachineDeployment.
+	coreGroup = "cluster.x-k8s.io"
+
+	kindCluster    = "Cluster"
+	kindDeployment = "MachineDeployment"
+	kindMachine    = "Machine"
+
+	// machinesMax bounds what is kept in memory of Machines.
+	machinesMax = 50_000
+)
+
+// coreVersions are the versions of Cluster API that are understood, the best first.
+func coreVersions() []string { return []string{"v1beta2", "v1beta1"} }
+
+// management is the cluster that has Cluster API's objects.
+type management struct {
+	// client reads and writes without a cache.
+	client client.WithWatch
+	// namespace is the one that has the objects; empty: any.
+	namespace string
+
+	mu sync.Mutex
+	// names are those of Machines by their provider ID, as far as they are known; guarded by mu.
+	names map[string]client.ObjectKey
+}
+
+// core returns a kind of Cluster API's own, in the best version that is served.
+func (m *management) core(kind string) (schema.GroupVersionKind, error) {
+	mapping, err := m.client.RESTMapper().RESTMapping(schema.GroupKind{Group: coreGroup, Kind: kind}, coreVersions()...)
+	if err != nil {
+		return schema.GroupVersionKind{}, fmt.Errorf("the management cluster has no %s of %s (%s): %w", kind, coreGroup, strings.Join(coreVersions(), ", "), err)
+	}
+	if !slices.Contains(coreVersions(), mapping.GroupVersionKind.Version) {
+		return schema.GroupVersionKind{}, fmt.Errorf("the management cluster has %s in version %s; it must have %s", kind, mapping.GroupVersionKind.Version, strings.Join(coreVersions(), " or "))
+	}
+	return mapping.GroupVersionKind, nil
+}
+
+// of returns the version of a kind of an infrastructure or bootstrap provider that the server prefers.
+func (m *management) of(kind schema.GroupKind) (schema.GroupVersionKind, error) {
+	mapping, err := m.client.RESTMapper().RESTMapping(kind)
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return mapping.GroupVersionKind, nil
+}
+
+// get reads an object.
+func (m *management) get(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if err := m.client.Get(ctx, key, object); err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", kind.Kind, key, err)
+	}
+	return object, nil
+}
+
+// getCore reads an object of Cluster API's own kinds.
+func (m *management) getCore(ctx context.Context, kind string, key client.ObjectKey) (*unstructured.Unstructured, error) {
+	gvk, err := m.core(kind)
+	if err != nil {
+		return nil, err
+	}
+	return m.get(ctx, gvk, key)
+}
+
+// getRef reads an object that is referred to.
+func (m *management) getRef(ctx context.Context, r reference, namespace string) (*unstructured.Unstructured, error) {
+	gvk, err := m.of(r.groupKind())
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", r, err)
+	}
+	return m.get(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: r.Name})
+}
+
+// list reads all objects of a kind of Cluster API's own.
+func (m *management) list(ctx context.Context, kind string, opts ...client.ListOption) ([]unstructured.Unstructured, error) {
+	gvk, err := m.core(kind)
+	if err != nil {
+		return nil, err
+	}
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind + "List"))
+	if m.namespace != "" {
+		opts = append([]client.ListOption{client.InNamespace(m.namespace)}, opts...)
+	}
+	if err := m.client.List(ctx, all, opts...); err != nil {
+		return nil, fmt.Errorf("list %ss: %w", kind, err)
+	}
+	return all.Items, nil
+}
+
+// remember notes under which provider ID a Machine is found.
+func (m *management) remember(id string, key client.ObjectKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names == nil || len(m.names) >= machinesMax {
+		m.names = map[string]client.ObjectKey{}
+	}
+	m.names[id] = key
+}
+
+// known returns the Machine that was last seen with a provider ID.
+func (m *management) known(id string) (client.ObjectKey, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, ok := m.names[id]
+	return key, ok
+}
+
+// forget forgets a provider ID.
+func (m *management) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, id)
+}
+
+// isRefused reports whether a write was refused for what it says or who asked, so that to repeat it
+// would not help.
+func isRefused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isUnserved(err)
+}
+
+// isUnserved reports whether the management cluster does not have a kind.
+func isUnserved(err error) bool {
+	var noKind *meta.NoKindMatchError
+	var noResource *meta.NoResourceMatchError
+	return errors.As(err, &noKind) || errors.As(err, &noResource)
+}
