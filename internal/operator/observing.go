@@ -51,7 +51,8 @@ func (o *Options) onlyObserve() {
 // readOnly is a way to the API server on which only reads are sent, and writes of the process's own lease. It is
 // the last gate in observe mode: no loop that is registered then asks for more.
 type readOnly struct {
-	next             http.RoundTripper
+	next http.RoundTripper
+	// namespace and lease name the process's own; an empty lease: it has none there.
 	namespace, lease string
 	log              *slog.Logger
 }
@@ -86,7 +87,7 @@ func (t readOnly) allows(r *http.Request) bool {
 	default:
 		return false
 	}
-	own := isResource && target.group == "coordination.k8s.io" && target.resource == "leases" && target.subresource == "" && target.namespace == t.namespace
+	own := t.lease != "" && isResource && target.group == "coordination.k8s.io" && target.resource == "leases" && target.subresource == "" && target.namespace == t.namespace
 	// The name of a lease that is created is in the body. RBAC cannot limit it either; only the election creates any.
 	return own && (target.name == t.lease || r.Method == http.MethodPost && target.name == "")
 }

@@ -107,8 +107,10 @@ func (p *Parts) Assemble(ctx context.Context) error {
 		}
 	}
 	p.Views.Begin(p.mirror.Pools())
-	loops := p.observers()
-	if !p.Settings.observes() {
+	var loops []registrant
+	if p.Settings.observes() {
+		loops = p.observers()
+	} else {
 		loops = p.loops()
 		if r, ok := p.Cloud.(registrant); ok {
 			loops = append(loops, r)
