@@ -44,6 +44,8 @@ var foreign = map[string][]string{
 	"deploy/charts/karpenter/files/rights/clusterapi.yaml": {"machine"},
 	"docs/reference/rights.md":                             {"machine"},
 	"docs/clusterapi.md":                                   {"machine"},
+	"docs/reference/api.md":                                {"machine"}, // MachineDeployment
+	"docs/reference/conditions.md":                         {"machine"},
 	"internal/decision/record/older.go":                    {"guard", "initialised", "machine", "notyetquiet", "quiet", "resting", "settle", "shape", "shun", "spotpools", "wish"},
 	"internal/decision/record/record_test.go":              {"machine", "resting", "shape"},
 	"internal/convert/alpha.go":                            {"machine"},

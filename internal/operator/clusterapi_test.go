@@ -34,7 +34,7 @@ func TestAnObserverWritesToNoManagementCluster(t *testing.T) {
 		}
 		for method, want := range map[string]bool{"GET": true, "POST": writes, "PATCH": writes, "DELETE": writes} {
 			before := sent
-			_, err := way.RoundTrip(httptest.NewRequest(method, config.Host+"/apis/cluster.x-k8s.io/v1beta2/namespaces/a/machines/b", http.NoBody)) //nolint:bodyclose // it has none
+			_, err := way.RoundTrip(httptest.NewRequest(method, config.Host+"/apis/cluster.x-k8s.io/v1beta2/namespaces/a/clusters/b", http.NoBody)) //nolint:bodyclose // it has none
 			if (sent > before) != want || !want && !errors.Is(err, errObserves) {
 				t.Errorf("%s: %s: sent: %t, error: %v", mode, method, sent > before, err)
 			}

@@ -28,9 +28,11 @@ const (
 	CapacityMemoryLabelKey = "capacity." + Group + "/memory"
 )
 
-// ConditionTypeCatalogComplete is the condition that is True when every MachineDeployment that the
-// class selects can be launched from.
-const ConditionTypeCatalogComplete = "CatalogComplete"
+// Conditions of a ClusterAPINodeClass besides Ready.
+const (
+	// ConditionTypeCatalogComplete says whether every MachineDeployment that the class selects can be launched from.
+	ConditionTypeCatalogComplete = "CatalogComplete"
+)
 
 // GroupVersion names the API of this package.
 var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"} //nolint:gochecknoglobals // a constant that Go cannot spell

@@ -60,8 +60,8 @@ type DrainClaim struct {
 type DrainPod struct {
 	cluster.PodRef
 	IsDaemon, IsCritical bool
-	// Size is roughly how much room it needs elsewhere; see SizeOf. Zero: the node's pods are not
-	// evicted in turns.
+	// Size is roughly how much room it needs elsewhere; see SizeOf. Zero: it is evicted whatever the
+	// sizes of the others.
 	Size int
 	// DeletedAt is when the pod is to have ended; zero: it is not being deleted.
 	DeletedAt time.Time
