@@ -266,7 +266,7 @@ func TestReadersAreBoundedAndASlowOneHoldsNobodyUp(t *testing.T) {
 			all.Go(func() { <-ctx.Done(); _ = answer.Body.Close() })
 		}
 	}
-	answer := ask() // if that is a stream, it has no end
+	answer := ask()           // if that is a stream, it has no end
 	defer answer.Body.Close() //nolint:errcheck // it was read only
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Errorf("the 33rd reader: %s %v", answer.Status, answer.Header)
