@@ -34,6 +34,8 @@ const (
 const (
 	// viewPatience bounds how long a controller may take to answer, its search included.
 	viewPatience = time.Minute
+	// watchEvery is how often a view is asked for with --watch.
+	watchEvery = 2 * time.Second
 	// viewBytesMax bounds an answer: a fleet of 5,000 nodes is 3 MB.
 	viewBytesMax = 64 << 20
 )
@@ -42,6 +44,7 @@ const (
 type viewFlags struct {
 	controllerFlags
 	output string
+	watch  bool
 }
 
 func (f *viewFlags) add(cmd *cobra.Command) {
@@ -117,6 +120,20 @@ func askedInVain(address string, answer *http.Response) error {
 	return err
 }
 
+// betweenViews is what separates views that are shown one after the other.
+var betweenViews = map[string]string{formTable: "\n", formWide: "\n", formYAML: "---\n"} //nolint:gochecknoglobals // a constant
+
+// drawn returns a view as text; of JSON one line.
+func (f *viewFlags) drawn(v any) (string, error) {
+	if f.output == formJSON {
+		b, err := json.Marshal(v)
+		return string(b) + "\n", err
+	}
+	var b strings.Builder
+	err := f.print(&b, v)
+	return b.String(), err
+}
+
 // print writes a view as the flags say.
 func (f *viewFlags) print(w io.Writer, v any) error {
 	switch f.output {
@@ -158,6 +175,9 @@ func viewCommand(cmd *cobra.Command, show func(cmd *cobra.Command, f *viewFlags,
 		if err := f.check(cmd); err != nil {
 			return err
 		}
+		if f.watch {
+			return f.follow(cmd.Context(), cmd.OutOrStdout(), func() (any, error) { return show(cmd, f, args) })
+		}
 		v, err := show(cmd, f, args)
 		if v == nil {
 			return err
@@ -168,7 +188,49 @@ func viewCommand(cmd *cobra.Command, show func(cmd *cobra.Command, f *viewFlags,
 		return err
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s if it is another, until Ctrl-C; with -o json an object a line")
 	return cmd
+}
+
+// follow shows a view again and again, when it is another one, until the context ends or there is no answer. The
+// controller is looked for once: when another replica leads, the one that is asked says so, and that ends it.
+func (f *viewFlags) follow(ctx context.Context, w io.Writer, show func() (any, error)) error {
+	var err error
+	if f.address, err = f.locate(ctx); err != nil {
+		return err
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for last := ""; ; {
+		v, err := show()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if v != nil {
+			text, failed := f.drawn(v)
+			if failed != nil {
+				return failed
+			}
+			between := betweenViews[f.output]
+			if last == "" {
+				between = ""
+			}
+			if text != last {
+				if _, failed := io.WriteString(w, between+text); failed != nil {
+					return failed
+				}
+				last = text
+			}
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 func newStatus() *cobra.Command {
