@@ -241,6 +241,19 @@ bin/image:
 	@echo "building the image for this computer (the first build compiles the product once more: minutes)…"
 	go -C tools/image run . -source ../../cmd/dovetail -output "$(CURDIR)/bin/image" -version 0.1.0-dev -revision "$(REVISION)" -created "$(CREATED)" -platforms linux/$(shell go env GOARCH)
 
+.PHONY: bin/capi
+bin/capi:
+	@echo "building Cluster API's controllers (the first build takes 5 to 10 minutes on 2 cores)…"
+	mkdir -p bin/capi/crds
+	go -C tools/capi build -o $(CURDIR)/bin/capi/core sigs.k8s.io/cluster-api/core
+	go -C tools/capi build -o $(CURDIR)/bin/capi/dev sigs.k8s.io/cluster-api/test/infrastructure/docker
+	for dir in "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core" "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker"; do cp -f "$$dir"/config/crd/bases/*.yaml bin/capi/crds/; done
+	chmod -R u+w bin/capi
+
+.PHONY: test-capi
+test-capi: build bin/capi ## test the provider clusterapi against Cluster API's own controllers and its Dev provider
+	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi go test -count=1 -timeout 20m -v -run '^TestRealControllers$$' ./internal/cloud/clusterapi
+
 .PHONY: release
 release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3
 	rm -rf dist/beside

@@ -11,7 +11,7 @@ import (
 
 // Binary returns the path of a program: devcluster or dovetail, which make build builds, karpenter,
 // which make karpenter builds, image, the directory that make bin/image writes, or helm, helm3, kubectl or registry, which
-// make install-tools builds. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
+// make install-tools builds, or capi, the directory that make bin/capi fills. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
 // the working directory or the nearest directory above. The test is skipped with -short, and
 // when the variable is not set and the program is not built. It fails when the variable names
 // a file that does not exist, so that make test-cluster and make test-install, which set them, skip nothing.

@@ -131,11 +131,11 @@ func machine(t *testing.T, c client.Client, name string) *unstructured.Unstructu
 	return o
 }
 
-// edit changes an object.
-func edit(t *testing.T, c client.Client, group, version, kind, name string, change func(*unstructured.Unstructured)) {
+// edit changes an object of v1beta2.
+func edit(t *testing.T, c client.Client, group, kind, name string, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	testkit.Eventually(t, patience, func() error {
-		o, err := get(t, c, group, version, kind, name)
+		o, err := get(t, c, group, "v1beta2", kind, name)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func drifts(t *testing.T, c client.WithWatch) {
 	class(t, c, "drift", "small")
 	createAll(t, c, object(t, "apiVersion: %s/v1beta2\nkind: KubeadmConfigTemplate\nmetadata: {name: drift, namespace: default}\nspec: {template: {spec: {}}}", bootGroup))
 	deployment := func(value any, path ...string) {
-		edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "drift-small", func(o *unstructured.Unstructured) { set(t, o, value, path...) })
+		edit(t, c, coreGroup, "MachineDeployment", "drift-small", func(o *unstructured.Unstructured) { set(t, o, value, path...) })
 	}
 	inTemplate := []string{"spec", "template", "spec"}
 	bootstrap := append(slices.Clone(inTemplate), "bootstrap", "configRef", "name")
@@ -275,9 +275,9 @@ func drifts(t *testing.T, c client.WithWatch) {
 	deployment("worker", bootstrap...)
 	want("BootstrapDrift")
 	deployment("drift", bootstrap...)
-	edit(t, c, bootGroup, "v1beta2", "KubeadmConfigTemplate", "drift", func(o *unstructured.Unstructured) { set(t, o, "x", "spec", "template", "spec", "format") })
+	edit(t, c, bootGroup, "KubeadmConfigTemplate", "drift", func(o *unstructured.Unstructured) { set(t, o, "x", "spec", "template", "spec", "format") })
 	want("BootstrapDrift")
-	edit(t, c, bootGroup, "v1beta2", "KubeadmConfigTemplate", "drift", func(o *unstructured.Unstructured) {
+	edit(t, c, bootGroup, "KubeadmConfigTemplate", "drift", func(o *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(o.Object, "spec", "template", "spec", "format")
 	})
 	want("")
@@ -308,7 +308,7 @@ func refresh(t *testing.T, c client.Client, p *clusterapi.Provider, name string)
 
 func learns(t *testing.T, c client.WithWatch) {
 	class(t, c, "learns", "small")
-	edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "learns-small", func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+	edit(t, c, coreGroup, "MachineDeployment", "learns-small", func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
 	p := newProvider(t, c)
 	if got := refresh(t, c, p, "learns"); !meta.IsStatusConditionFalse(got.Status.Conditions, "Ready") || !strings.Contains(got.Status.Conditions[0].Message, "default/learns-small: the cpu and memory of its nodes is not known") {
 		t.Errorf("before there is a node: %+v, want Ready=False that names the MachineDeployment", got.Status)
@@ -336,14 +336,14 @@ func learns(t *testing.T, c client.WithWatch) {
 func leftOut(t *testing.T, c client.WithWatch) {
 	class(t, c, "leftout", "small", "large", "lost")
 	annotate := func(name, key, value string) {
-		edit(t, c, coreGroup, "v1beta2", "MachineDeployment", name, func(o *unstructured.Unstructured) {
+		edit(t, c, coreGroup, "MachineDeployment", name, func(o *unstructured.Unstructured) {
 			annotations := o.GetAnnotations()
 			annotations[key] = value
 			o.SetAnnotations(annotations)
 		})
 	}
 	annotate("leftout-large", "capacity.cluster-autoscaler.kubernetes.io/cpu", "a few")
-	edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "leftout-lost", func(o *unstructured.Unstructured) {
+	edit(t, c, coreGroup, "MachineDeployment", "leftout-lost", func(o *unstructured.Unstructured) {
 		set(t, o, "nowhere", "spec", "template", "spec", "infrastructureRef", "name")
 	})
 	p := newProvider(t, c)
@@ -374,7 +374,7 @@ func domains(t *testing.T, c client.WithWatch) {
 	if err := c.Status().Update(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "domains-small", func(o *unstructured.Unstructured) {
+	edit(t, c, coreGroup, "MachineDeployment", "domains-small", func(o *unstructured.Unstructured) {
 		set(t, o, "zoned", "spec", "clusterName")
 		set(t, o, "zoned", "spec", "template", "spec", "clusterName")
 	})
@@ -393,7 +393,7 @@ func domains(t *testing.T, c client.WithWatch) {
 
 func largestSize(t *testing.T, c client.WithWatch) {
 	class(t, c, "largest", "small")
-	edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "largest-small", func(o *unstructured.Unstructured) {
+	edit(t, c, coreGroup, "MachineDeployment", "largest-small", func(o *unstructured.Unstructured) {
 		annotations := o.GetAnnotations()
 		annotations["cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"] = "2"
 		o.SetAnnotations(annotations)
@@ -517,7 +517,7 @@ spec:
 
 func twoClusters(t *testing.T, c client.WithWatch) {
 	class(t, c, "clusters", "small", "large")
-	edit(t, c, coreGroup, "v1beta2", "MachineDeployment", "clusters-large", func(o *unstructured.Unstructured) { set(t, o, "other", "spec", "clusterName") })
+	edit(t, c, coreGroup, "MachineDeployment", "clusters-large", func(o *unstructured.Unstructured) { set(t, o, "other", "spec", "clusterName") })
 	p := newProvider(t, c)
 	got := refresh(t, c, p, "clusters")
 	if ready := meta.FindStatusCondition(got.Status.Conditions, "Ready"); ready.Status != metav1.ConditionFalse || ready.Reason != "ClusterAmbiguous" || !strings.Contains(ready.Message, "default/metal, default/other") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,13 @@ const patience = time.Minute
 // connect starts a dev cluster that has Cluster API's kinds in some versions, and our own.
 func connect(t *testing.T, versions ...string) client.WithWatch {
 	t.Helper()
-	devcluster := testkit.StartCluster(t)
-	if _, err := envtest.InstallCRDs(devcluster.Config, envtest.CRDInstallOptions{CRDs: definitions(versions...), Paths: []string{"../../../config/crd/karpenter.cluster.x-k8s.io_clusterapinodeclasses.yaml"}}); err != nil {
+	return clientWith(t, testkit.StartCluster(t), definitions(versions...)...)
+}
+
+// clientWith returns a client of a dev cluster in which it has installed definitions, and our own.
+func clientWith(t *testing.T, devcluster *testkit.Cluster, definitions ...*apiextensionsv1.CustomResourceDefinition) client.WithWatch {
+	t.Helper()
+	if _, err := envtest.InstallCRDs(devcluster.Config, envtest.CRDInstallOptions{CRDs: definitions, Paths: []string{"../../../config/crd/karpenter.cluster.x-k8s.io_clusterapinodeclasses.yaml"}}); err != nil {
 		t.Fatal(err)
 	}
 	scheme := runtime.NewScheme()
