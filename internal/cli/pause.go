@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/operator"
+	"github.com/dovetail-sh/dovetail/internal/view"
 )
 
 // pauseInput is what the flags of pause and resume say.
@@ -58,7 +60,7 @@ func newResume() *cobra.Command {
 		Short: "Allow the removal and replacement of nodes again",
 		Long: `Resume disruption after dovetail pause: of all NodePools, or of those that are named. Without names
 it deletes the ConfigMap; the annotations of single NodePools stay, and so does a pause by the
-controller's setting --pause-disruption. dovetail status shows what is still paused.`,
+controller's setting --pause-disruption. What is still paused is said.`,
 		Example: `  dovetail resume
   dovetail resume gpu spot`,
 		Args: cobra.ArbitraryArgs,
@@ -85,17 +87,27 @@ func pauseAll(cmd *cobra.Command, input *pauseInput, pools []string, on bool) er
 		if err != nil {
 			return err
 		}
-		return pauseCluster(cmd, clients, input, on)
+		if err := pauseCluster(cmd, clients, input, on); err != nil || on {
+			return err
+		}
 	}
 	c, err := client.New(config, client.Options{Scheme: operator.Scheme()})
 	if err != nil {
 		return fmt.Errorf("reach the cluster at %s: %w", config.Host, err)
+	}
+	if len(pools) == 0 {
+		saySettings(cmd, input)
+		return sayAnnotations(cmd, c)
 	}
 	for _, name := range pools {
 		if err := pausePool(cmd.Context(), c, name, input.reason, on); err != nil {
 			return err
 		}
 		sayPaused(cmd.OutOrStdout(), "NodePool "+name, "dovetail resume "+name, on)
+	}
+	if !on {
+		saySettings(cmd, input)
+		sayConfigMaps(cmd, c)
 	}
 	return nil
 }
@@ -107,6 +119,54 @@ func sayPaused(w io.Writer, what, resume string, on bool) {
 		return
 	}
 	fmt.Fprintf(w, "disruption of %s is resumed\n", what)
+}
+
+// askPatience bounds how long the controller may take to say whether its setting pauses disruption.
+const askPatience = 5 * time.Second
+
+// saySettings says whether the controller's setting still pauses disruption, if the controller can be asked.
+func saySettings(cmd *cobra.Command, input *pauseInput) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), askPatience)
+	defer cancel()
+	var v view.Pools
+	if err := (&viewFlags{controllerFlags: input.controllerFlags}).ask(ctx, "pools", nil, &v); err != nil {
+		fmt.Fprintln(cmd.OutOrStdout(), "whether the controller's setting --pause-disruption still pauses it is not known: dovetail status says so")
+		return
+	}
+	for i := range v.Pools {
+		if strings.HasPrefix(v.Pools[i].Paused, operator.PausedBySetting) {
+			fmt.Fprintf(cmd.OutOrStdout(), "still paused: all NodePools, as %s; it is changed with a restart\n", operator.PausedBySetting)
+			return
+		}
+	}
+}
+
+// sayAnnotations says which NodePools are still paused by their annotation.
+func sayAnnotations(cmd *cobra.Command, c client.Client) error {
+	var pools karpenterv1.NodePoolList
+	if err := c.List(cmd.Context(), &pools); err != nil {
+		return fmt.Errorf("look for NodePools that are still paused: %w", err)
+	}
+	for i := range pools.Items {
+		if why := translate.Paused(&pools.Items[i]); why != "" {
+			fmt.Fprintf(cmd.OutOrStdout(), "still paused: NodePool %s, by %s; dovetail resume %s resumes it\n", pools.Items[i].Name, why, pools.Items[i].Name)
+		}
+	}
+	return nil
+}
+
+// sayConfigMaps says whether all NodePools are still paused by a ConfigMap, if that can be read.
+func sayConfigMaps(cmd *cobra.Command, c client.Client) {
+	var objects corev1.ConfigMapList
+	if err := c.List(cmd.Context(), &objects, client.MatchingFields{"metadata.name": mirror.PauseConfigMap}); err != nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "whether a ConfigMap %s still pauses all NodePools is not known: %v\n", mirror.PauseConfigMap, err)
+		return
+	}
+	for i := range objects.Items {
+		m := &objects.Items[i]
+		fmt.Fprintf(cmd.OutOrStdout(), "still paused: all NodePools, by %s; dovetail resume resumes them\n",
+			translate.PausedBy("ConfigMap "+m.Namespace+"/"+m.Name, m.Data[mirror.PauseReasonKey]))
+	}
 }
 
 // pauseCluster writes or deletes the ConfigMap.

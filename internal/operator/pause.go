@@ -10,10 +10,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 )
 
+// PausedBySetting is why disruption is paused by the settings.
+const PausedBySetting = "--pause-disruption (PAUSE_DISRUPTION) is set"
+
 // paused returns why the settings pause disruption; empty: they do not.
 func (s *Settings) paused() string {
 	if s.PauseDisruption {
-		return "--pause-disruption (PAUSE_DISRUPTION) is set"
+		return PausedBySetting
 	}
 	return ""
 }

@@ -18,6 +18,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -39,6 +40,8 @@ type Installed struct {
 	// Definitions are the names of those that are installed.
 	Definitions []string
 	Webhooks    []Finding
+	// Pauses are the ConfigMaps that pause disruption.
+	Pauses []corev1.ConfigMap
 }
 
 // ReadInstalled reads what is installed.
@@ -74,6 +77,11 @@ func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Instal
 		}
 		in.Classes = append(in.Classes, classes.Items...)
 	}
+	var pauses corev1.ConfigMapList
+	if err := c.List(ctx, &pauses, client.MatchingFields{"metadata.name": mirror.PauseConfigMap}); err != nil {
+		return nil, fmt.Errorf("read ConfigMaps %s: %w", mirror.PauseConfigMap, err)
+	}
+	in.Pauses = pauses.Items
 	for _, d := range installed(ctx, c) {
 		in.Definitions = append(in.Definitions, d.GetName())
 	}
@@ -128,6 +136,7 @@ func (in *Installed) Left() [][3]string {
 		{tainted, "Nodes with a taint", "take no pods, or are avoided, for ever"},
 		{len(in.Pools), "NodePools", "launch nothing"},
 		{len(in.Classes), "node classes", "cannot be deleted if they have a finalizer"},
+		{len(in.Pauses), "ConfigMaps " + mirror.PauseConfigMap, "pause disruption as soon as a controller is in their namespace again"},
 		{len(in.Definitions), "definitions", "stay, as Helm leaves them; deleting them deletes all NodeClaims"},
 		{len(in.Webhooks), "webhooks of earlier installations", "refuse writes"},
 	} {
@@ -170,6 +179,18 @@ func (in *Installed) Orphan(ctx context.Context, c client.Client, say func(forma
 		}
 	}
 	say("deleted %d node classes; in AWS their instance profiles and launch templates stay", len(in.Classes))
+	return in.deletePauses(ctx, c, say)
+}
+
+// deletePauses deletes what would pause the disruption of the next controller.
+func (in *Installed) deletePauses(ctx context.Context, c client.Client, say func(format string, args ...any)) error {
+	for i := range in.Pauses {
+		m := &in.Pauses[i]
+		if err := client.IgnoreNotFound(c.Delete(ctx, m)); err != nil {
+			return fmt.Errorf("delete ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+		}
+		say("deleted ConfigMap %s/%s, which paused disruption", m.Namespace, m.Name)
+	}
 	return nil
 }
 
