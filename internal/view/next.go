@@ -48,7 +48,6 @@ func nextOf(r *reader) Next {
 			b.node(n)
 		}
 	}
-	b.observed()
 	b.pools()
 	b.pending()
 	b.shortages()
@@ -104,6 +103,9 @@ func (b *nextBuilder) node(n *cluster.Node) {
 		return
 	case StateDue:
 		e.Action = "replaced: " + st.Text
+		if st.When == ObservedWhen {
+			e.Now, e.Action = true, st.Text
+		}
 		if until := st.Until; st.Cause.Reason == verdict.BudgetExhausted && !until.IsZero() {
 			e.At, e.Unless = until, "nodes that are disrupted or not ready by then use up the budget"
 		}
@@ -138,20 +140,6 @@ func (b *nextBuilder) removal(n *cluster.Node, pool *cluster.Pool) {
 			e.Action, e.Unless = "consolidateAfter has elapsed: removed, it is empty", "a pod comes before, or the budget is used up"
 		}
 		b.add(e)
-	}
-}
-
-// observed adds what a controller would begin that only observes.
-func (b *nextBuilder) observed() {
-	for i := range b.Commands {
-		c := &b.Commands[i]
-		action := fmt.Sprintf("would be removed (%s)", c.Reason)
-		if len(c.Launch) > 0 {
-			action = fmt.Sprintf("would be replaced (%s)", c.Reason)
-		}
-		for j := range c.Remove {
-			b.add(Entry{Now: true, Kind: "Node", Name: c.Remove[j].Node, Action: action, When: "never: this controller only observes"})
-		}
 	}
 }
 

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/budget"
@@ -78,10 +79,34 @@ func (r *reader) status(n *cluster.Node) Status {
 		s.State, s.Text = StateNotReady, "its Node is not ready"
 		return s
 	}
+	if would := r.would(n); would != "" {
+		return Status{State: StateDue, Text: would, When: ObservedWhen}
+	}
 	if why, reason := r.due(n); reason != "" {
 		return r.dueStatus(n, why, reason)
 	}
 	return r.stays(n)
+}
+
+// ObservedWhen is when a controller that only observes does what it would do.
+const ObservedWhen = "never: this controller only observes"
+
+// would says what a controller that only observes would do with a node; empty: it would not begin anything.
+func (r *reader) would(n *cluster.Node) string {
+	if !r.Observes {
+		return ""
+	}
+	for i := range r.Commands {
+		c := &r.Commands[i]
+		if !slices.ContainsFunc(c.Remove, func(removed plan.Removal) bool { return removed.Node == n.Name }) {
+			continue
+		}
+		if len(c.Launch) > 0 {
+			return fmt.Sprintf("would be replaced (%s)", c.Reason)
+		}
+		return fmt.Sprintf("would be removed (%s)", c.Reason)
+	}
+	return ""
 }
 
 // terminating says of a node that is deleted what it waits for.

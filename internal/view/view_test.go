@@ -26,7 +26,7 @@ import (
 func stateOf(snap *cluster.Snapshot) *view.State {
 	p := pack.Decide(snap, pack.Options{})
 	d, next := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{})
-	s := &view.State{Snapshot: snap, Refusals: p.Refusals, Memory: next, Stays: map[string]view.Stay{}}
+	s := &view.State{Snapshot: snap, Refusals: p.Refusals, Memory: next, Stays: map[string]view.Stay{}, Commands: d.Commands}
 	s.Bound, _ = view.BoundOf(snap, &d, next.Search)
 	for _, v := range d.Blocked {
 		s.Stays[v.Subject] = view.Stay{Why: v, At: snap.At}
@@ -35,7 +35,8 @@ func stateOf(snap *cluster.Snapshot) *view.State {
 }
 
 // TestStories prints views of the clusters in testdata: "cluster" describes one, short=TYPE/ZONE/CAPACITY
-// says where there was no capacity, opens=POOL:1h when the budgets of a pool change; then each command is the name of
+// says where there was no capacity, opens=POOL:1h when the budgets of a pool change, observes that nothing is
+// carried out; then each command is the name of
 // a view, cost with by=.
 func TestStories(t *testing.T) {
 	t.Parallel()
@@ -71,6 +72,7 @@ func remember(t *testing.T, d *datadriven.TestData, s *view.State) {
 		place := catalog.Place{Type: p[0], Zone: p[1], CapacityType: p[2]}
 		s.Shortages = []catalog.Shortage{{Place: place, Until: s.Snapshot.At.Add(3 * time.Minute), Risk: 0.2, Reported: s.Snapshot.At, Shorts: 1}}
 	}
+	s.Observes = d.HasArg("observes")
 	d.MaybeScanArgs(t, "opens", &opens)
 	if pool, in, ok := strings.Cut(opens, ":"); ok {
 		after, err := time.ParseDuration(in)
