@@ -91,6 +91,9 @@ func uninstall(cmd *cobra.Command, input *uninstallInput) error {
 		}
 		err = in.Orphan(ctx, c, say)
 	}
+	if err == nil {
+		err = in.DeletePauses(ctx, c, say)
+	}
 	if err != nil || !input.definitions {
 		return err
 	}

@@ -18,7 +18,11 @@ import (
 func Binary(t testing.TB, name string) string {
 	t.Helper()
 	if testing.Short() {
-		t.Skipf("-short leaves out what needs bin/%s: run make test-cluster, or make build and go test without -short", name)
+		target := "test-cluster, or make build and go test without -short"
+		if name == "capi" {
+			target = "test-capi"
+		}
+		t.Skipf("-short leaves out what needs bin/%s: run make %s", name, target)
 	}
 	path, err := findBinary(name)
 	if errors.Is(err, errNotBuilt) {

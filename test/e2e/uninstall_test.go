@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -24,8 +27,10 @@ func TestUninstallKeepsNodes(t *testing.T) {
 	uninstall := func(args ...string) *process {
 		return start(t, append([]string{"uninstall", "--kubeconfig", cluster.Kubeconfig}, args...)...)
 	}
+	paused := pauseAll(t, c)
 	demand(t, uninstall(), 0, "nothing was changed")
 	demand(t, uninstall("--yes"), 1, "stop it first")
+	noError(t, c.Get(t.Context(), client.ObjectKeyFromObject(paused), paused))
 	if status := p.stop(); status != 0 {
 		t.Fatalf("the controller ended with status %d", status)
 	}
@@ -40,6 +45,7 @@ func TestUninstallKeepsNodes(t *testing.T) {
 		}
 		return nil
 	})
+	demandGone(t, c, paused)
 	awaitPods(t, c, uninstalledPods)
 	after := nodesOf(t, c)
 	if len(after) != len(before) {
@@ -62,11 +68,29 @@ func TestUninstallKeepsNodes(t *testing.T) {
 	demand(t, uninstall("--yes"), 0, "")
 }
 
+// pauseAll pauses disruption, as dovetail pause does.
+func pauseAll(t *testing.T, c client.Client) *corev1.ConfigMap {
+	t.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: mirror.PauseConfigMap}}
+	noError(t, c.Create(t.Context(), m))
+	return m
+}
+
+// demandGone demands that an object is there no more.
+func demandGone(t *testing.T, c client.Client, o client.Object) {
+	t.Helper()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+		t.Errorf("%s %s/%s is left: %v", o.GetObjectKind().GroupVersionKind().Kind, o.GetNamespace(), o.GetName(), err)
+	}
+}
+
 // TestUninstallRemovesNodes: the controller drains and ends all nodes, then nothing but definitions is left.
 func TestUninstallRemovesNodes(t *testing.T) {
 	t.Parallel()
 	cluster, c, p := installedCluster(t)
+	paused := pauseAll(t, c)
 	demand(t, start(t, "uninstall", "--kubeconfig", cluster.Kubeconfig, "--remove-nodes", "--yes"), 0, "all nodes are gone")
+	demandGone(t, c, paused)
 	if left := nodesOf(t, c); len(left) > 0 {
 		t.Errorf("%d nodes are left", len(left))
 	}

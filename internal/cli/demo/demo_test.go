@@ -195,7 +195,7 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := kinds(definitions), "CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"; got != want {
+	if got, want := kinds(definitions), "CapacityBuffer, ClusterAPINodeClass, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool"; got != want {
 		t.Errorf("definitions are of %s, want %s", got, want)
 	}
 	for _, tc := range []struct {

@@ -179,11 +179,11 @@ func (in *Installed) Orphan(ctx context.Context, c client.Client, say func(forma
 		}
 	}
 	say("deleted %d node classes; in AWS their instance profiles and launch templates stay", len(in.Classes))
-	return in.deletePauses(ctx, c, say)
+	return nil
 }
 
-// deletePauses deletes what would pause the disruption of the next controller.
-func (in *Installed) deletePauses(ctx context.Context, c client.Client, say func(format string, args ...any)) error {
+// DeletePauses deletes what would pause the disruption of the next controller.
+func (in *Installed) DeletePauses(ctx context.Context, c client.Client, say func(format string, args ...any)) error {
 	for i := range in.Pauses {
 		m := &in.Pauses[i]
 		if err := client.IgnoreNotFound(c.Delete(ctx, m)); err != nil {
