@@ -47,6 +47,7 @@ func TestPagesHaveNoFaultsAndAreSmall(t *testing.T) {
 		}
 		faults()
 	}
+	run(t, tab, chromedp.Navigate(s.URL+"/"))
 	zone := ask[string](t, tab, "fetch('/').then(() => document.querySelector('time').title)")
 	if !strings.HasSuffix(zone, "UTC") {
 		t.Errorf("on hover a time says %q, not UTC", zone)
