@@ -13,7 +13,7 @@ func newUI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Make the controller's pages reachable, and print where",
 		Long: `Find the replica that leads, forward a local port to its debug port through the API server, and print
-the address of its pages: overview, nodes, pending pods, NodePools, blockers, what is next, offerings, cost.
+the address of its pages: overview, nodes, pending pods, decisions, NodePools, blockers, what is next, offerings, cost.
 The pages change nothing and load nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the
 rights to list leases and to create pods/portforward.
 

@@ -26,7 +26,7 @@ func TestViewCommandsAndTheirExitStatuses(t *testing.T) {
 	mux := http.NewServeMux()
 	views := &live.Views{Latest: latest, Now: story.Now}
 	mux.Handle(live.Path+"/", views.Handler())
-	mux.Handle("/", web.Handler(views))
+	mux.Handle("/", web.Handler(views, nil))
 	srv := httptest.NewServer(mux)
 	t.Cleanup(srv.Close)
 	standby := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

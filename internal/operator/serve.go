@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/dovetail-sh/dovetail/internal/decision/history"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/web"
@@ -57,7 +58,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, vie
 		debug.Handle(journal.Path+"/", decisions)
 		debug.Handle(live.Path+"/", leads.leaderOnly(views.Handler()))
 		debug.Handle("GET "+TermsPath, leads.leaderOnly(terms(s, views)))
-		debug.Handle("/", leads.leaderOnly(web.Handler(views)))
+		debug.Handle("/", leads.leaderOnly(web.Handler(views, &history.Live{Journal: kept, Now: views.Now})))
 	}
 	if s.EnableProfiling {
 		addProfiling(debug)

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/table"
 )
 
@@ -105,8 +106,8 @@ func (s *stage) decide(t *testing.T, d *datadriven.TestData) {
 	s.decisions = append(s.decisions, decision)
 }
 
-// read returns the journal of the decisions, or their plans alone.
-func (s *stage) read(t *testing.T, plansOnly bool) *journal.File {
+// journal returns a journal that was given the decisions.
+func (s *stage) journal(t *testing.T) *journal.Journal {
 	t.Helper()
 	j, err := journal.Open(journal.Options{
 		MemoryBytes: 1 << 30, Version: "test", Now: story.Now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {},
@@ -120,7 +121,15 @@ func (s *stage) read(t *testing.T, plansOnly bool) *journal.File {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	j.Run(ctx)
+	return j
+}
+
+// read returns the journal of the decisions, or their plans alone.
+func (s *stage) read(t *testing.T, plansOnly bool) *journal.File {
+	t.Helper()
+	j := s.journal(t)
 	var b bytes.Buffer
+	var err error
 	if plansOnly {
 		err = j.WritePlans(&b)
 	} else {
@@ -191,6 +200,45 @@ func TestReasonsAreKnownByTheirWords(t *testing.T) {
 	for word, want := range map[string]string{"drift": "Drifted", "DRIFTED": "Drifted", "consolidation": "Underutilized Empty", "static": "static", "nonsense": ""} {
 		if got := strings.Join(history.Reasons(word), " "); got != want {
 			t.Errorf("Reasons(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestALiveJournalIsAnsweredFromAsItsFile asks a journal in memory and its file the same.
+func TestALiveJournalIsAnsweredFromAsItsFile(t *testing.T) {
+	t.Parallel()
+	s := &stage{at: story.Now()}
+	for _, cpu := range []string{"1", "2", "3"} {
+		snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\npool general\npod a cpu=" + cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap.At = s.at
+		s.decisions = append(s.decisions, &record.Decision{Loop: record.Provisioning, Snapshot: snap, Plan: pack.Decide(snap, pack.Options{})})
+		s.at = s.at.Add(time.Hour)
+	}
+	l := &history.Live{Journal: s.journal(t), Now: func() time.Time { return s.at }}
+	file := s.read(t, false)
+	since := story.Now().Add(30 * time.Minute)
+	want, err := history.Of(file, &history.Filter{Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := l.History(since, "provisioning", "general")
+	if err != nil || len(got.Actions) == 0 || len(got.Actions) != len(want.Actions) || got.Actions[0].At != want.Actions[0].At {
+		t.Errorf("History() = %+v, %v, want %+v", got, err, want)
+	}
+	one, err := l.Decision("2")
+	if err != nil || !one.HasSnapshot || one.At != story.Now().Add(time.Hour) || len(one.Actions) == 0 {
+		t.Errorf("Decision() = %+v, %v", one, err)
+	}
+	for what, ask := range map[string]func() error{
+		"a decision that is not kept": func() error { _, err := l.Decision("99"); return err },
+		"no ID":                       func() error { _, err := l.Decision("<script>"); return err },
+		"no reason":                   func() error { _, err := l.History(since, "nonsense", ""); return err },
+	} {
+		if err := ask(); !errors.Is(err, live.ErrUnknown) {
+			t.Errorf("%s: %v, want one of %v", what, err, live.ErrUnknown)
 		}
 	}
 }

@@ -114,11 +114,11 @@ func (p *printer) actionRow(a *view.Action) []string {
 	if a.SavingHourly != 0 {
 		price = fmt.Sprintf("%+.4f", -a.SavingHourly)
 	}
-	return []string{mark(a), a.Kind, a.Reason, p.nodeNames(a), p.launchNames(a), pods, price, cameTo(a)}
+	return []string{ActionMark(a), a.Kind, a.Reason, p.nodeNames(a), p.launchNames(a), pods, price, cameTo(a)}
 }
 
-// mark returns what an action does, in the signs of terraform plan: + for nodes that come, - for nodes that go.
-func mark(a *view.Action) string {
+// ActionMark returns what an action does, in the signs of terraform plan: + for nodes that come, - for nodes that go.
+func ActionMark(a *view.Action) string {
 	switch a.Kind {
 	case view.ActionLaunch:
 		return "+"

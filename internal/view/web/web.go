@@ -50,6 +50,7 @@ func links() []link {
 		{"/", "Overview"},
 		{"/fleet", "Fleet"},
 		{"/pending", "Pending"},
+		{"/decisions", "Decisions"},
 		{"/pools", "Pools"},
 		{"/blockers", "Blockers"},
 		{"/next", "Next"},
@@ -91,6 +92,7 @@ type rows struct {
 // site answers with pages.
 type site struct {
 	views     *live.Views
+	past      Past
 	templates map[string]*template.Template
 	// script and style are the hashes of these files, as the attribute integrity has them.
 	script, style string
@@ -98,17 +100,21 @@ type site struct {
 
 // Handler answers / and the pages below it. It must be reached under names of this computer only: who
 // may ask is whoever reaches the port.
-func Handler(views *live.Views) http.Handler {
-	s := &site{views, map[string]*template.Template{}, hashOf("dovetail.js"), hashOf("style.css")}
-	for _, name := range []string{"overview", "fleet", "node", "pending", "pools", "blockers", "next", "offerings", "cost", "error"} {
+func Handler(views *live.Views, past Past) http.Handler {
+	s := &site{views, past, map[string]*template.Template{}, hashOf("dovetail.js"), hashOf("style.css")}
+	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "blockers", "next", "offerings", "cost", "error"} {
 		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /style.css", s.file("style.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /dovetail.js", s.file("dovetail.js", "text/javascript; charset=utf-8"))
 	mux.HandleFunc("GET /{$}", s.show("/", "Overview", "overview"))
+	mux.HandleFunc("GET /decisions", s.answerPast)
+	mux.HandleFunc("GET /decision/{id}", s.answerDecision)
 	for _, l := range links()[1:] {
-		mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
+		if l.Path != "/decisions" {
+			mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
+		}
 	}
 	mux.HandleFunc("GET /node/{name}", func(w http.ResponseWriter, r *http.Request) {
 		s.write(w, r, "node", "node/"+r.PathValue("name"), &page{Title: "Node " + r.PathValue("name"), Path: "/fleet"})
@@ -159,11 +165,24 @@ func (s *site) setHeaders(w http.ResponseWriter) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// write answers with a page, or with one that says why there is none.
+// write answers with the page of a view, or with one that says why there is none.
 func (s *site) write(w http.ResponseWriter, r *http.Request, name, viewName string, p *page) {
+	v, err := s.views.Of(viewName, r.URL.Query().Get("by"))
+	s.respond(w, r, answer{name, v, err}, p)
+}
+
+// answer is what a page of that name shows; with an error it is another page that says why there is none.
+type answer struct {
+	name string
+	view any
+	err  error
+}
+
+// respond answers with a page.
+func (s *site) respond(w http.ResponseWriter, r *http.Request, a answer, p *page) {
 	p.Links, p.Refresh = links(), refreshOf(r.URL.Query())
 	status := http.StatusOK
-	v, err := s.views.Of(viewName, r.URL.Query().Get("by"))
+	name, v, err := a.name, a.view, a.err
 	if err != nil {
 		name, v, status = "error", err.Error(), live.Status(err)
 		if p.Title = "Not found"; errors.Is(err, live.ErrNotYet) {
@@ -188,6 +207,22 @@ func (s *site) write(w http.ResponseWriter, r *http.Request, name, viewName stri
 	s.setHeaders(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	live.Write(w, r, status, text.Bytes())
+}
+
+// answerPast answers with what was done lately.
+func (s *site) answerPast(w http.ResponseWriter, r *http.Request) {
+	v, since := asked(r.URL.Query(), s.views.Now())
+	h, err := s.past.History(since, v.Reason, v.Pool)
+	if err == nil {
+		v.take(&h)
+	}
+	s.respond(w, r, answer{"decisions", v, err}, &page{Title: "Decisions", Path: "/decisions"})
+}
+
+// answerDecision answers with one decision.
+func (s *site) answerDecision(w http.ResponseWriter, r *http.Request) {
+	v, err := s.past.Decision(r.PathValue("id"))
+	s.respond(w, r, answer{"decision", v, err}, &page{Title: "Decision " + r.PathValue("id"), Path: "/decisions"})
 }
 
 // refreshOf returns after how many seconds the page is to be read again; 0: never.
@@ -228,6 +263,10 @@ func instantOf(v any) time.Time {
 	case view.Cost:
 		return v.At
 	case view.Next:
+		return v.At
+	case view.Decision:
+		return v.At
+	case *past:
 		return v.At
 	}
 	return time.Time{}
@@ -285,6 +324,9 @@ func words() template.FuncMap {
 		"workload": func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
 		"by":       func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
 		"observes": func() string { return view.ObservesText },
+		"took":     func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+		"mark":     func(a view.Action) string { return table.ActionMark(&a) },
+		"change":   func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
 		"none":     func(pool string) string { return cmp.Or(pool, "(none)") },
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/web"
 )
@@ -50,6 +53,50 @@ func (nothing) Shortages() []catalog.Shortage { return nil }
 
 func (nothing) BudgetChanges() map[string][]time.Time { return nil }
 
+// done is a past of three decisions.
+type done struct{}
+
+func (done) at(minute int) time.Time { return story.Now().Add(time.Duration(minute-60) * time.Minute) }
+
+func (d done) actions() []view.Action {
+	old := view.ActionNode{Name: "old<img>", Claim: "c1", InstanceType: "eight", CapacityType: "spot", Zone: "a", PriceHourly: 0.3, HasPrice: true}
+	return []view.Action{
+		{At: d.at(50), Decision: "3.aaaaaa", Kind: view.ActionDelete, Reason: "Empty", Pools: []string{"batch"}, Remove: []view.ActionNode{{Claim: "c9"}}},
+		{
+			At: d.at(20), Decision: "2.aaaaaa", Kind: view.ActionBegin, Reason: "Drifted", Pools: []string{"general"}, Remove: []view.ActionNode{old}, Pods: 3, Evictions: 2, SavingHourly: 0.1,
+			Launch:  []view.PlannedNode{{Pool: "general", Claim: "c2", InstanceType: "four", Types: 2, PriceHourly: 0.2, Pods: 3}},
+			Outcome: &view.Outcome{Done: true, At: d.at(30), Decision: "3.aaaaaa", Deleted: 1, Why: "Expired"},
+		},
+		{At: d.at(0), Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: "provisioning", Pods: 1, PodNames: []string{"ns/p<img>"}, Launch: []view.PlannedNode{{Pool: "general", InstanceType: "four", PriceHourly: 0.2, Pods: 1}}, Why: "no capacity<img>", Ends: "when there is"},
+	}
+}
+
+func (d done) History(since time.Time, reason, pool string) (view.History, error) {
+	h := view.History{Head: view.Head{Format: view.Format, Kind: "History", At: d.at(50)}, Since: since, Oldest: d.at(0), Prices: &view.PriceSpan{
+		First: 0.2, FirstAt: d.at(0), Last: 0.3, LastAt: d.at(50), Least: 0.2, LeastAt: d.at(0), Peak: 0.5, PeakAt: d.at(20),
+		Points: []view.Point{{At: d.at(0), PriceHourly: 0.2}, {At: d.at(20), PriceHourly: 0.5}, {At: d.at(50), PriceHourly: 0.3}},
+	}}
+	for _, a := range d.actions() {
+		if !a.At.Before(since) && (reason != "drift" || a.Reason == "Drifted") && (pool == "" || slices.Contains(a.Pools, pool)) {
+			h.Actions = append(h.Actions, a)
+		}
+	}
+	h.Reasons = []view.ReasonSum{{Reason: "Drifted", Pool: "general", First: d.at(20), Last: d.at(20), Begun: 1, Nodes: 1, Deleted: 1, Launches: 1, Evictions: 2, SavingHourly: 0.1}}
+	return h, nil
+}
+
+func (d done) Decision(id string) (view.Decision, error) {
+	for _, a := range d.actions() {
+		if a.Decision == id {
+			return view.Decision{
+				Head: view.Head{Format: view.Format, Kind: "Decision", At: a.At}, ID: id, Loop: "disruption", Took: 3456 * time.Microsecond, PendingPods: 1, Nodes: 4,
+				PriceBefore: 0.5, PriceAfter: 0.4, FleetBound: 0.35, Stays: 2, HasSnapshot: id != "3.aaaaaa", Actions: []view.Action{a}, Result: &view.Result{Done: 1, Known: d.at(50), PriceHourly: 0.4, At: d.at(40)},
+			}, nil
+		}
+	}
+	return view.Decision{}, fmt.Errorf("decision %s: %w", id, live.ErrUnknown)
+}
+
 // site returns the pages of a cluster after a decision of each loop.
 func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handler {
 	t.Helper()
@@ -64,7 +111,7 @@ func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handle
 	d, next := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{})
 	l.Provisioned(snap, p.Refusals, nil)
 	l.Disrupted(snap, &d, &next, nil)
-	return web.Handler(&live.Views{Latest: l, Now: story.Now})
+	return web.Handler(&live.Views{Latest: l, Now: story.Now}, done{})
 }
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {
@@ -74,7 +121,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func paths() []string {
-	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/pools", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b"}
+	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b"}
 }
 
 // TestPages compares the text of every page with testdata, elements left out but for tables' cells.
@@ -314,8 +361,16 @@ func TestALargeFleetComesInParts(t *testing.T) {
 
 func TestBeforeTheFirstDecision(t *testing.T) {
 	t.Parallel()
-	w := get(web.Handler(&live.Views{Latest: &live.Latest{}, Now: story.Now}), "/")
+	w := get(web.Handler(&live.Views{Latest: &live.Latest{}, Now: story.Now}, done{}), "/")
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), live.ErrNotYet.Error()) || !strings.Contains(w.Body.String(), "http-equiv") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestADecisionThatIsNotKept(t *testing.T) {
+	t.Parallel()
+	w := get(site(t, small, func(*cluster.Snapshot) {}), "/decision/99.aaaaaa")
+	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "99.aaaaaa") || !strings.Contains(w.Body.String(), "<h1>Not found</h1>") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/testkit/session"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/web"
 )
@@ -29,7 +30,7 @@ func serve(t *testing.T, nodes int) *site {
 	views := &live.Views{Latest: s.session.Latest, Now: time.Now}
 	mux := http.NewServeMux()
 	mux.Handle(live.Path+"/", views.Handler())
-	mux.Handle("/", web.Handler(views))
+	mux.Handle("/", web.Handler(views, past{s.session}))
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Listener = counted{s.Listener, &s.sent}
 	s.Start()
@@ -38,6 +39,32 @@ func serve(t *testing.T, nodes int) *site {
 		s.Close()
 	})
 	return s
+}
+
+// past has the launches of all nodes of a session.
+type past struct{ *session.Session }
+
+func (p past) History(since time.Time, _, _ string) (view.History, error) {
+	now := time.Now()
+	h := view.History{Head: view.Head{Format: view.Format, Kind: "History", At: now}, Since: since, Prices: &view.PriceSpan{FirstAt: now.Add(-time.Hour), LastAt: now, Last: 1, Peak: 1}}
+	fleet, err := (&live.Views{Latest: p.Latest, Now: time.Now}).Of("fleet", "")
+	if err != nil {
+		return h, err
+	}
+	for _, pool := range fleet.(view.Fleet).Pools {
+		for i := range pool.Nodes {
+			n := &pool.Nodes[i]
+			at := now.Add(-time.Hour + time.Duration(i)*time.Second)
+			h.Actions = append(h.Actions, view.Action{At: at, Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: n.Name, Launch: []view.PlannedNode{{Pool: pool.Name, Claim: n.Claim, InstanceType: n.InstanceType, PriceHourly: n.PriceHourly}}})
+			h.Prices.Points = append(h.Prices.Points, view.Point{At: at, PriceHourly: float64(i%7) / 10})
+		}
+	}
+	return h, nil
+}
+
+func (p past) Decision(id string) (view.Decision, error) {
+	h, err := p.History(time.Time{}, "", "")
+	return view.Decision{Head: view.Head{Format: view.Format, Kind: "Decision", At: h.At}, ID: id, Loop: "provisioning", Actions: h.Actions}, err
 }
 
 // counted counts what is written to its connections.

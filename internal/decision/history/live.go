@@ -1,0 +1,113 @@
+package history
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/view"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
+)
+
+// liveFresh is for how long the plans of a journal that is being written are answered from before they are
+// read again.
+const liveFresh = 2 * time.Second
+
+// Live answers about a journal that is being written. One question is answered at a time; its fields are set
+// before the first.
+type Live struct {
+	Journal *journal.Journal
+	Now     func() time.Time
+
+	mu   sync.Mutex    // protects everything below
+	file *journal.File // the plans; nil: not read yet
+	at   time.Time     // when they were read
+}
+
+// History returns what was done since a time, for a reason in a person's word and in a pool; empty: for all, in
+// all. The error is live.ErrUnknown if there is no such reason.
+func (l *Live) History(since time.Time, reason, pool string) (view.History, error) {
+	wanted := &Filter{Since: since, Pool: pool}
+	if reason != "" {
+		if wanted.Reasons = Reasons(reason); wanted.Reasons == nil {
+			return view.History{}, fmt.Errorf("reason %q: %w", reason, live.ErrUnknown)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(); err != nil {
+		return view.History{}, err
+	}
+	return Of(l.file, wanted)
+}
+
+// Decision returns one decision, with its snapshot's part if that is kept. The error is live.ErrUnknown if
+// there is none of that ID.
+func (l *Live) Decision(id string) (view.Decision, error) {
+	asked, err := journal.ParseID(id)
+	if err != nil {
+		return view.Decision{}, fmt.Errorf("decision %q: %w: %w", id, live.ErrUnknown, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.read(); err != nil {
+		return view.Decision{}, err
+	}
+	e, err := l.file.Find(asked)
+	if errors.Is(err, journal.ErrNoDecision) {
+		return view.Decision{}, fmt.Errorf("%w: %w", live.ErrUnknown, err)
+	}
+	if err != nil {
+		return view.Decision{}, err
+	}
+	whole, err := l.whole(e.ID)
+	if err != nil {
+		return view.Decision{}, err
+	}
+	return DecisionOf(l.file, asked, whole)
+}
+
+// read reads the plans, unless they were read a moment ago.
+func (l *Live) read() error {
+	now := l.Now()
+	if l.file != nil && now.Sub(l.at) < liveFresh {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := l.Journal.WritePlans(&text); err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	file, err := journal.ReadFrom(&text, "the journal")
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
+	}
+	l.file, l.at = file, now
+	return nil
+}
+
+// whole returns a decision with its snapshot; nil: that is not kept any more.
+func (l *Live) whole(id journal.ID) (*record.Decision, error) {
+	var text bytes.Buffer
+	if err := l.Journal.WriteFile(&text, id); errors.Is(err, journal.ErrNoDecision) {
+		return nil, nil // it was dropped since
+	} else if err != nil {
+		return nil, fmt.Errorf("read decision %s: %w", id, err)
+	}
+	file, err := journal.ReadFrom(&text, "the journal")
+	if err != nil {
+		return nil, fmt.Errorf("read decision %s: %w", id, err)
+	}
+	e, err := file.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	d, hasSnapshot, err := e.Whole()
+	if err != nil || !hasSnapshot {
+		return nil, err
+	}
+	return d, nil
+}

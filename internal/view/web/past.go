@@ -1,0 +1,154 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/view"
+	"github.com/dovetail-sh/dovetail/internal/view/table"
+)
+
+// Past answers about decisions that were made. An error is of live if there is nothing of that name.
+type Past interface {
+	// History returns what was done since a time, the newest first; reason and pool may be empty.
+	History(since time.Time, reason, pool string) (view.History, error)
+	// Decision returns the decision with that ID.
+	Decision(id string) (view.Decision, error)
+}
+
+const (
+	// actionsMost is how many actions a page of the past has.
+	actionsMost = 200
+	// spanUsual is the span of time that is shown when none is asked for.
+	spanUsual = "24h"
+	// chartWidth and chartHeight are in the chart's own unit: it is as wide as the page.
+	chartWidth, chartHeight, chartEdge = 1000, 160, 6
+	// bucketsMost bounds the points of a chart: four for each part of the time. marksMost bounds its marks.
+	bucketsMost, marksMost = 100, 400
+)
+
+// span is a choice of how far back a page goes.
+type span struct {
+	Value, Title string
+	length       time.Duration // 0: to the oldest decision that is kept
+}
+
+func spans() []span {
+	return []span{{"1h", "hour", time.Hour}, {"6h", "6 hours", 6 * time.Hour}, {spanUsual, "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"all", "all that is kept", 0}}
+}
+
+// past is what the page of the decisions is given.
+type past struct {
+	view.History
+	// Span, Reason and Pool are what was asked for.
+	Span, Reason, Pool string
+	Spans              []span
+	// Shown are the newest actions; More is how many others there are.
+	Shown []view.Action
+	More  int
+	Chart *chart // nil: no price is known
+}
+
+// asked returns what a query asks for.
+func asked(q url.Values, now time.Time) (v *past, since time.Time) {
+	v = &past{Span: cmp.Or(q.Get("since"), spanUsual), Reason: q.Get("reason"), Pool: q.Get("pool"), Spans: spans()}
+	for _, known := range v.Spans {
+		if known.Value == v.Span && known.length > 0 {
+			since = now.Add(-known.length)
+		}
+	}
+	return v, since
+}
+
+// take takes in what was done.
+func (v *past) take(h *view.History) {
+	v.History = *h
+	v.Shown = h.Actions[:min(len(h.Actions), actionsMost)]
+	v.More, v.Chart = len(h.Actions)-len(v.Shown), chartOf(h)
+}
+
+// chart is the price of the nodes over time, with what was launched and removed as marks.
+type chart struct {
+	Width, Height int
+	// Line are the points of the price, as SVG has them.
+	Line  string
+	Marks []chartMark
+	// Says is the chart in words.
+	Says        string
+	Least, Most float64
+	First, Last time.Time
+}
+
+// chartMark is an action in the chart, a short line: of launches at the top, of removals at the bottom.
+type chartMark struct {
+	X, From, To  float64
+	Class, Title string
+}
+
+// chartOf returns the chart of a history; nil: there is no price, or no span of time.
+func chartOf(h *view.History) *chart {
+	p := h.Prices
+	if p == nil || len(p.Points) < 2 || !p.LastAt.After(p.FirstAt) {
+		return nil
+	}
+	c := &chart{Width: chartWidth, Height: chartHeight, Least: p.Least, Most: p.Peak, First: p.FirstAt, Last: p.LastAt}
+	x := func(at time.Time) float64 {
+		return chartEdge + (chartWidth-2*chartEdge)*at.Sub(p.FirstAt).Seconds()/p.LastAt.Sub(p.FirstAt).Seconds()
+	}
+	y := func(price float64) float64 {
+		return chartHeight - 3*chartEdge - (chartHeight-6*chartEdge)*price/max(p.Peak, 1e-9)
+	}
+	var line strings.Builder
+	before := p.First
+	for _, at := range thinned(p.Points) { // the price is that of one decision until the next
+		fmt.Fprintf(&line, "%.1f,%.1f %.1f,%.1f ", x(at.At), y(before), x(at.At), y(at.PriceHourly))
+		before = at.PriceHourly
+	}
+	c.Line = strings.TrimSpace(line.String())
+	for i := range h.Actions[:min(len(h.Actions), marksMost)] {
+		a := &h.Actions[i]
+		if a.At.Before(p.FirstAt) || a.At.After(p.LastAt) {
+			continue
+		}
+		title := fmt.Sprintf("decision %s: %s, %s", a.Decision, a.Kind, a.Reason)
+		if len(a.Launch) > 0 {
+			c.Marks = append(c.Marks, chartMark{X: x(a.At), From: 0, To: 2 * chartEdge, Class: "up", Title: title})
+		}
+		if a.Kind == view.ActionBegin || a.Kind == view.ActionDelete {
+			c.Marks = append(c.Marks, chartMark{X: x(a.At), From: chartHeight - 2*chartEdge, To: chartHeight, Class: "down", Title: title})
+		}
+	}
+	c.Says = fmt.Sprintf("The price of the nodes over time: %s an hour at first, %s at last, %s at least, %s at most.", table.Money(p.First), table.Money(p.Last), table.Money(p.Least), table.Money(p.Peak))
+	return c
+}
+
+// thinned returns at most so many points that a chart can show them: of each part of the time the first, the
+// last, the cheapest and the dearest.
+func thinned(points []view.Point) []view.Point {
+	if len(points) <= 4*bucketsMost {
+		return points
+	}
+	var out []view.Point
+	size := (len(points) + bucketsMost - 1) / bucketsMost
+	for part := range slices.Chunk(points, size) {
+		least, most := 0, 0
+		for i := range part {
+			if part[i].PriceHourly < part[least].PriceHourly {
+				least = i
+			}
+			if part[i].PriceHourly > part[most].PriceHourly {
+				most = i
+			}
+		}
+		keep := []int{0, least, most, len(part) - 1}
+		slices.Sort(keep)
+		for _, i := range slices.Compact(keep) {
+			out = append(out, part[i])
+		}
+	}
+	return out
+}
