@@ -67,6 +67,9 @@ type Provider struct {
 	log    *slog.Logger
 	prices string
 
+	// reading is held while a launch reads a listing, so that those at the same time take from one.
+	reading sync.Mutex
+
 	mu sync.Mutex
 	// uid is the UID of the cluster; guarded by mu; empty: not read yet.
 	uid string
@@ -203,6 +206,8 @@ func (e *unclearError) Error() string { return e.message }
 
 // listing returns what a class can launch, as it was at most listingFresh ago.
 func (p *Provider) listing(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*listing, error) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
 	p.mu.Lock()
 	kept, ok := p.listings[class.Name]
 	p.mu.Unlock()
