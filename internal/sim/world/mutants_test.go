@@ -42,10 +42,10 @@ var mutants = []struct {
 		_ = w.process.client.Delete(w.process.ctx, pod)
 		return true
 	}}, 1},
-	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 2},
 	{Mutant{Name: "nodes get no finalizer", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		return strip(data, `"finalizers":["karpenter.sh/termination"],`)
 	})}, 1},
+	{Mutant{Name: "evictions are forgotten", Evict: func(*World, *corev1.Pod) bool { return true }}, 2},
 	{Mutant{Name: "nodes get no owner", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		if strings.Contains(string(data), `"ownerReferences"`) {
 			return []byte(strings.Replace(string(data), `"ownerReferences"`, `"managedFields"`, 1))
@@ -64,12 +64,12 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 23},
+	})}, 2},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialized)
 		}
-	})}, 5},
+	})}, 2},
 	{Mutant{Name: "limits are not known", See: pool(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 4},
 	{Mutant{Name: "budgets are not known", See: pool(func(np *karpenterv1.NodePool) {
 		np.Spec.Disruption.Budgets = []karpenterv1.Budget{{Nodes: "100%"}}
@@ -81,7 +81,7 @@ var mutants = []struct {
 	})}, 3},
 	{Mutant{Name: "instances are not ended", Terminate: func(string) (bool, error) { return true, cloud.ErrNotFound }}, 1},
 	{Mutant{Name: "nothing rests", Pause: func(time.Duration) time.Duration { return time.Millisecond }}, 1},
-	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 1},
+	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 2},
 	{Mutant{Name: "healthy nodes seem to be on their way out", See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && n.Name > "n-000003" {
 			n.DeletionTimestamp = &metav1.Time{Time: start}
@@ -101,7 +101,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	}}, 1},
+	}}, 2},
 	{Mutant{Name: "nodes are not marked", Patch: node(func(_ *World, n *corev1.Node, data []byte) []byte {
 		if n.DeletionTimestamp == nil && strings.Contains(string(data), karpenterv1.DisruptedTaintKey) {
 			return nil
@@ -121,7 +121,7 @@ var mutants = []struct {
 			a.Spec.NodeName = "elsewhere"
 		}
 	}}, 1},
-	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
+	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 9},
 	{Mutant{Name: "quarantines are forgotten", Unquarantined: true}, seedHeavy},
 	{Mutant{Name: "limits of static pools are not known", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
 	{Mutant{Name: "static pools seem to ask for one node more", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
@@ -149,21 +149,21 @@ var mutants = []struct {
 			cb.Generation += int64(more)
 			cb.Spec.Replicas = new(chunksMost + more)
 		}
-	})}, 1},
+	})}, 3},
 	{Mutant{Name: "a gang seems to need one pod", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, 1) })}, 1},
 	{Mutant{Name: "pods that run seem to be of no gang", With: []Fault{Gangs}, See: pod(func(_ *World, p *corev1.Pod) {
 		if p.Spec.NodeName != "" {
 			p.Spec.SchedulingGroup = nil
 		}
-	})}, 1},
+	})}, 5},
 	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
 	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots, NeverBoots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, w.at)
-	})}, 3},
+	})}, 6},
 	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, start)
 		since(nc, karpenterv1.ConditionTypeRebooting, start)
-	})}, 1},
+	})}, 2},
 	{Mutant{Name: "nodes never seem ready after a reboot", With: []Fault{Reboots}, See: func(w *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && w.reboots.of(w.cloud.byNode[n.Name]) != nil {
 			notReady(n)
@@ -174,14 +174,14 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	}}, 1},
+	}}, 2},
 	{Mutant{Name: "the taint of a reboot stays", With: []Fault{Reboots}, Patch: node(func(w *World, n *corev1.Node, data []byte) []byte {
 		had, there := cluster.Find[*corev1.Node](w.api, "", n.Name)
 		if there && cluster.HasTaint(had, karpenterv1.RebootingTaintKey) && !cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			return nil
 		}
 		return data
-	})}, 1},
+	})}, 7},
 	{Mutant{Name: "nodes seem to have rebooted", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Status.NodeInfo.BootID += "-and-more"
@@ -201,7 +201,7 @@ var mutants = []struct {
 	})}, 61},
 	{Mutant{Name: "rebooting nodes seem to be of no pool", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		nc.Labels[karpenterv1.NodePoolLabelKey] = "elsewhere"
-	})}, 1},
+	})}, 2},
 	{Mutant{Name: "no room seems to come back with a node", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
@@ -212,7 +212,7 @@ var mutants = []struct {
 	{Mutant{Name: "late failures are not seen", With: []Fault{LateFailures, ShortAtFirst}, Answer: func(i *cloud.Instance) { i.Failed = nil }}, 1},
 	{Mutant{Name: "late failures are of another place", With: []Fault{LateFailures, ShortAtFirst}, Failed: func(f *cloud.Failure) {
 		f.Short = []catalog.Place{{Type: "another", Zone: "test-zone-a", CapacityType: "spot"}}
-	}}, 1},
+	}}, 3},
 	{Mutant{Name: "launches that are never decided are waited for", With: []Fault{LateIDs, StuckLaunches}, Patience: func(p lifecycle.Patience) lifecycle.Patience {
 		p.Launch = 24 * time.Hour
 		return p
