@@ -23,7 +23,7 @@ var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the sc
 func TestScaleUp(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	synctest.Test(t, func(t *testing.T) { scaleUp(t, *scalePods) })
+	synctest.Test(t, func(t *testing.T) { scaleUp(t, fewer(*scalePods)) })
 }
 
 // scaleUp creates pods and waits until all of them run; then it prints what that took.

@@ -31,7 +31,7 @@ const answered = 15 * time.Second
 func TestSpotStorm(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newStorm(t, *stormNodes)
+		s := newStorm(t, fewer(*stormNodes))
 		defer s.end()
 		s.rage(t)
 		if most := s.pods / 50; s.waiting > most {
@@ -49,7 +49,7 @@ func TestSpotStormWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
 	synctest.Test(t, func(t *testing.T) {
-		s := newStorm(t, *stormNodes)
+		s := newStorm(t, fewer(*stormNodes))
 		defer s.end()
 		if err := s.sim.Inject(awssim.Fault{Kind: awssim.FaultShort, For: metav1.Duration{Duration: 5 * time.Minute}}); err != nil {
 			t.Fatal(err)
@@ -73,6 +73,14 @@ type storm struct {
 	// refused and waiting are how many pods without a node there were at most at the end of
 	// a node: refused, and waiting for an instance that an event names.
 	refused, waiting int
+}
+
+// fewer returns a quarter with the race detector, which sees as much in that.
+func fewer(n int) int {
+	if testkit.Raced {
+		return n / 4
+	}
+	return n
 }
 
 // newStorm fills a cluster's nodes.
