@@ -36,7 +36,7 @@ func (f *pastFlags) add(cmd *cobra.Command) {
 }
 
 // plans returns the decisions of a file, or those of a controller without their snapshots.
-func (f *pastFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.File, error) {
+func (f *journalFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.File, error) {
 	if f.path != "" {
 		return f.read(ctx, cmd.ErrOrStderr())
 	}
@@ -96,17 +96,22 @@ The exit status is 4 if there is no such decision, and 5 if no controller can be
 		},
 	}
 	f.add(cmd)
+	completeDecisions(cmd, &f.journalFlags)
+	return cmd
+}
+
+// completeDecisions suggests decisions where a command's argument is one.
+func completeDecisions(cmd *cobra.Command, f *journalFlags) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return f.completions(cmd), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-	return cmd
 }
 
 // completions returns the newest decisions, those that changed something, if they can be had quickly.
-func (f *pastFlags) completions(cmd *cobra.Command) (names []string) {
+func (f *journalFlags) completions(cmd *cobra.Command) (names []string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 	defer cancel()
 	file, err := f.plans(ctx, cmd)
