@@ -27,17 +27,40 @@ type Result struct {
 }
 
 // Decision returns a decision in which all that people chose is replaced.
-func Decision(d *record.Decision) (out Result, err error) {
-	n := New()
-	if _, err := n.decision(d); err != nil {
+func Decision(d *record.Decision) (Result, error) {
+	list, err := Decisions([]*record.Decision{d}, New())
+	if err != nil {
 		return Result{}, err
 	}
+	return list[0], nil
+}
+
+// Decisions returns decisions in which all that people chose is replaced, with the same names in all. The names are
+// numbered with those that were met before.
+func Decisions(list []*record.Decision, n *Names) ([]Result, error) {
+	for _, d := range list {
+		if _, err := n.decision(d); err != nil {
+			return nil, err
+		}
+	}
 	n.Number()
+	out := make([]Result, len(list))
+	for i, d := range list {
+		var err error
+		if out[i], err = n.remade(d); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// remade returns a decision with the names that there are now, made again.
+func (n *Names) remade(d *record.Decision) (Result, error) {
 	renamed, err := n.decision(d)
 	if err != nil {
 		return Result{}, err
 	}
-	out = Result{Decision: renamed}
+	out := Result{Decision: renamed}
 	truly, again := d.Redo(), renamed.Redo()
 	if truly.Bug == "" && again.Bug == "" {
 		as, err := n.decision(truly)
@@ -45,7 +68,7 @@ func Decision(d *record.Decision) (out Result, err error) {
 			return Result{}, err
 		}
 		out.Differences = record.Differences(bare(as), bare(again))
-	} else if truly.Bug != again.Bug {
+	} else if truly.Bug == "" || again.Bug == "" {
 		out.Differences = []string{"- bug: " + n.Text(truly.Bug), "+ bug: " + n.Text(again.Bug)}
 	}
 	out.Same = len(out.Differences) == 0

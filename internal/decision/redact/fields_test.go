@@ -46,6 +46,7 @@ func TestEveryFieldHasARule(t *testing.T) {
 				}
 			}
 			seen[of] = true
+		default:
 		}
 	}
 	walk(reflect.TypeFor[record.Decision](), "")

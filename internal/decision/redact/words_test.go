@@ -19,7 +19,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write words.txt anew from the sources")
 
 // spoken are the directories whose sentences are in decisions and in what is said about subjects.
-var spoken = []string{"core", "decision/journal", "decision/record", "kube/translate", "kube/describe", "kube/mirror", "kube/apply", "controller"}
+var spoken = []string{"core", "decision/journal", "decision/record", "kube/translate", "kube/describe", "kube/mirror", "kube/apply", "controller", "view"}
 
 // written finds words in string literals; a form such as %d is none.
 var written = regexp.MustCompile(`%[-+# 0-9.\[\]]*[a-zA-Z]|[A-Za-z][A-Za-z'-]*[A-Za-z]|[A-Za-z]`)
