@@ -85,7 +85,7 @@ func (f *shareFlags) share(cmd *cobra.Command, id journal.ID) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "dovetail: note: %s\n", note)
 	}
 	var text bytes.Buffer
-	if err := journal.WriteOne(&text, e.Head, shared); err != nil {
+	if err := journal.WriteShared(&text, []journal.Shared{{Head: e.Head, Decision: shared}}); err != nil {
 		return err
 	}
 	name := f.file
@@ -133,11 +133,8 @@ func (f *shareFlags) entry(ctx context.Context, stderr io.Writer, id journal.ID)
 // shared returns the decision as it is to be written, and what whoever shares it should know.
 func (f *shareFlags) shared(d *record.Decision) (*record.Decision, []string, error) {
 	if !f.redact {
-		if again := d.Redo(); again.Bug == "" && record.SamePlan(d, again) {
-			d.Disruption, d.Stays = again.Disruption, record.Stays{} // the reasons why nodes stay are among it
-			return d, nil, nil
-		}
-		return d, []string{"this program makes another plan of the decision (dovetail replay shows both)"}, nil
+		d, notes := unredacted(d)
+		return d, notes, nil
 	}
 	r, err := redact.Decision(d)
 	if err != nil {
@@ -150,6 +147,17 @@ func (f *shareFlags) shared(d *record.Decision) (*record.Decision, []string, err
 		return r.Decision, []string{"this program makes another plan of the decision than the one that is recorded, redacted or not; sentences are redacted word by word"}, nil
 	}
 	return r.Decision, nil, nil
+}
+
+// unredacted returns the decision with the reasons why nodes stay, if they can be found again, and notes.
+func unredacted(d *record.Decision) (*record.Decision, []string) {
+	again := d.Redo()
+	if again.Bug != "" || !record.SamePlan(d, again) {
+		return d, []string{"this program makes another plan of the decision (dovetail replay shows both)"}
+	}
+	whole := *d
+	whole.Disruption, whole.Stays = again.Disruption, record.Stays{}
+	return &whole, nil
 }
 
 // writeFile writes a file that only its owner can read, or to standard output.

@@ -164,7 +164,7 @@ reached, 2 when the command is called wrongly, 1 when anything else fails.`
 
 // newViewCommands returns the commands that show what is now.
 func newViewCommands() []*cobra.Command {
-	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf(), newDecision(), newHistory(), newShare()}
+	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf(), newDecision(), newHistory(), newReport(), newShare()}
 }
 
 // viewCommand returns a command that shows one view: the one that ask fills in for the arguments.

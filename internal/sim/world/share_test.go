@@ -76,7 +76,7 @@ func share(t *testing.T, e *journal.Entry) {
 		}
 	}
 	var written bytes.Buffer
-	if err := journal.WriteOne(&written, e.Head, r.Decision); err != nil {
+	if err := journal.WriteShared(&written, []journal.Shared{{Head: e.Head, Decision: r.Decision}}); err != nil {
 		t.Fatal(err)
 	}
 	read, err := journal.ReadFrom(&written, "shared")
