@@ -151,9 +151,10 @@ func (f *pastFlags) decision(ctx context.Context, cmd *cobra.Command, id journal
 
 // historyFlags say what of the past is shown.
 type historyFlags struct {
-	since, until, around    string
-	reason, pool, namespace string
-	all, price              bool
+	since, until, around string
+	reason, pool         string
+	scope                scopeFlags
+	all, price           bool
 }
 
 func newHistory() *cobra.Command {
@@ -174,6 +175,7 @@ The replica that leads is asked, as by dovetail explain. With --journal a file i
 The exit status is 0 whether or not anything was done, and 5 if no controller can be reached.`,
 		Example: `  dovetail history --since 1h
   dovetail history --since 1h -n shop
+  dovetail history --since 1h -o jsonl
   dovetail history --reason drift --since 12h --pool general
   dovetail history --around 03:00 --price
   dovetail history --journal /var/lib/dovetail -o json`,
@@ -205,7 +207,7 @@ The exit status is 0 whether or not anything was done, and 5 if no controller ca
 	cmd.Flags().StringVar(&h.around, "around", "", "half an hour before and after that time")
 	cmd.Flags().StringVar(&h.reason, "reason", "", "only for that reason")
 	cmd.Flags().StringVar(&h.pool, "pool", "", "only of that NodePool")
-	cmd.Flags().StringVarP(&h.namespace, "namespace", "n", "", "only about pods of that namespace; empty: all")
+	h.scope.addNamespace(cmd)
 	cmd.Flags().BoolVar(&h.all, "all", false, "also what changes no node: pods placed and refused, taints, commands that were not begun")
 	cmd.Flags().BoolVar(&h.price, "price", false, "also the price of the nodes at each decision at which it changed")
 	cmd.MarkFlagsMutuallyExclusive("around", "since")
@@ -215,7 +217,7 @@ The exit status is 0 whether or not anything was done, and 5 if no controller ca
 }
 
 func (h *historyFlags) filter(now time.Time) (*history.Filter, error) {
-	out := &history.Filter{Pool: strings.TrimPrefix(h.pool, "nodepool/"), Namespace: h.namespace, All: h.all}
+	out := &history.Filter{Pool: strings.TrimPrefix(h.pool, "nodepool/"), Namespace: h.scope.namespace, All: h.all}
 	for _, f := range []struct {
 		flag, text string
 		into       *time.Time
