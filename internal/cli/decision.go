@@ -36,7 +36,7 @@ func (f *pastFlags) add(cmd *cobra.Command) {
 }
 
 // plans returns the decisions of a file, or those of a controller without their snapshots.
-func (f *pastFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.File, error) {
+func (f *journalFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.File, error) {
 	if f.path != "" {
 		return f.read(ctx, cmd.ErrOrStderr())
 	}
@@ -96,17 +96,22 @@ The exit status is 4 if there is no such decision, and 5 if no controller can be
 		},
 	}
 	f.add(cmd)
+	completeDecisions(cmd, &f.journalFlags)
+	return cmd
+}
+
+// completeDecisions suggests decisions where a command's argument is one.
+func completeDecisions(cmd *cobra.Command, f *journalFlags) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return f.completions(cmd), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
-	return cmd
 }
 
 // completions returns the newest decisions, those that changed something, if they can be had quickly.
-func (f *pastFlags) completions(cmd *cobra.Command) (names []string) {
+func (f *journalFlags) completions(cmd *cobra.Command) (names []string) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionPatience)
 	defer cancel()
 	file, err := f.plans(ctx, cmd)
@@ -146,9 +151,10 @@ func (f *pastFlags) decision(ctx context.Context, cmd *cobra.Command, id journal
 
 // historyFlags say what of the past is shown.
 type historyFlags struct {
-	since, until, around    string
-	reason, pool, namespace string
-	all, price              bool
+	since, until, around string
+	reason, pool         string
+	scope                scopeFlags
+	all, price           bool
 }
 
 func newHistory() *cobra.Command {
@@ -169,6 +175,7 @@ The replica that leads is asked, as by dovetail explain. With --journal a file i
 The exit status is 0 whether or not anything was done, and 5 if no controller can be reached.`,
 		Example: `  dovetail history --since 1h
   dovetail history --since 1h -n shop
+  dovetail history --since 1h -o jsonl
   dovetail history --reason drift --since 12h --pool general
   dovetail history --around 03:00 --price
   dovetail history --journal /var/lib/dovetail -o json`,
@@ -200,7 +207,7 @@ The exit status is 0 whether or not anything was done, and 5 if no controller ca
 	cmd.Flags().StringVar(&h.around, "around", "", "half an hour before and after that time")
 	cmd.Flags().StringVar(&h.reason, "reason", "", "only for that reason")
 	cmd.Flags().StringVar(&h.pool, "pool", "", "only of that NodePool")
-	cmd.Flags().StringVarP(&h.namespace, "namespace", "n", "", "only about pods of that namespace; empty: all")
+	h.scope.addNamespace(cmd)
 	cmd.Flags().BoolVar(&h.all, "all", false, "also what changes no node: pods placed and refused, taints, commands that were not begun")
 	cmd.Flags().BoolVar(&h.price, "price", false, "also the price of the nodes at each decision at which it changed")
 	cmd.MarkFlagsMutuallyExclusive("around", "since")
@@ -210,7 +217,7 @@ The exit status is 0 whether or not anything was done, and 5 if no controller ca
 }
 
 func (h *historyFlags) filter(now time.Time) (*history.Filter, error) {
-	out := &history.Filter{Pool: strings.TrimPrefix(h.pool, "nodepool/"), Namespace: h.namespace, All: h.all}
+	out := &history.Filter{Pool: strings.TrimPrefix(h.pool, "nodepool/"), Namespace: h.scope.namespace, All: h.all}
 	for _, f := range []struct {
 		flag, text string
 		into       *time.Time

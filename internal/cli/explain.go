@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,15 +55,9 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 			if err := checkOutput(cmd, output); err != nil {
 				return err
 			}
-			subject, err := journal.ParseSubject(args...)
-			if err == nil && namespace != "" && subject.Namespace != "" && subject.Namespace != namespace {
-				err = fmt.Errorf("%s and --namespace %s name two namespaces", subject, namespace)
-			}
+			subject, err := parseSubject(args, namespace)
 			if err != nil {
 				return wrongUse(cmd, err)
-			}
-			if subject.Namespace == "" {
-				subject.Namespace = namespace
 			}
 			answers, err := from.explain(cmd.Context(), subject, cmd.ErrOrStderr())
 			if err != nil {
@@ -81,6 +76,16 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the pod, workload or CapacityBuffer; empty: any")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
 	return cmd
+}
+
+// parseSubject reads what a command is asked about, which may be in a namespace.
+func parseSubject(args []string, namespace string) (journal.Subject, error) {
+	subject, err := journal.ParseSubject(args...)
+	if err == nil && namespace != "" && subject.Namespace != "" && subject.Namespace != namespace {
+		err = fmt.Errorf("%s and --namespace %s name two namespaces", subject, namespace)
+	}
+	subject.Namespace = cmp.Or(subject.Namespace, namespace)
+	return subject, err
 }
 
 // explain returns what a journal or a controller says of a subject.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -28,6 +29,8 @@ type redone struct {
 	// Differences are the lines of the plans in which they differ.
 	Differences []string      `json:"differences,omitempty"`
 	RedoneIn    time.Duration `json:"redoneInNanoseconds"`
+	// Skipped says why it was not decided again; empty: it was.
+	Skipped string `json:"skipped,omitempty"`
 }
 
 func newReplay() *cobra.Command {
@@ -48,8 +51,11 @@ the plan. NEW is how many nodes are launched, GO how many are removed.
 FILE is a journal file, a directory of them, or a single record. Without it the
 replica that leads is asked, as by dovetail explain.
 
-The exit status is 0 when the plan is the same (or nothing was decided again), 3 when it
-is another, and 4 when there is no decision with the ID.`,
+With --all the decisions whose snapshots are no longer kept are skipped, and counted: a controller
+keeps plans for longer than snapshots.
+
+The exit status is 0 when the plan is the same (or nothing was to be decided again), 3 when it
+is another, 4 when there is no decision with the ID, and 1 when there is no snapshot to decide again from.`,
 		Example: `  dovetail replay
   dovetail replay 17.dovetail-journal
   dovetail replay /var/lib/dovetail --id 17
@@ -126,16 +132,20 @@ func replay(w io.Writer, file *journal.File, chosen []journal.Entry, output stri
 			return err
 		}
 	}
-	again, others := make([]redone, 0, len(chosen)), 0
+	again, others, skipped := make([]redone, 0, len(chosen)), 0, 0
 	for i := range chosen {
 		r, err := redo(&chosen[i])
-		if err != nil {
+		switch {
+		case errors.Is(err, journal.ErrNoSnapshot) && len(chosen) > 1:
+			r = redone{Head: chosen[i].Head, Skipped: err.Error()}
+			skipped++
+		case err != nil:
 			return err
-		}
-		if again = append(again, r); !r.Same {
+		case !r.Same:
 			others++
 		}
-		if output == simulate.Table && (!r.Same || len(chosen) == 1) {
+		again = append(again, r)
+		if output == simulate.Table && r.Skipped == "" && (!r.Same || len(chosen) == 1) {
 			r.print(w)
 		}
 	}
@@ -144,12 +154,23 @@ func replay(w io.Writer, file *journal.File, chosen []journal.Entry, output stri
 			return err
 		}
 	} else if len(again) > 1 {
-		fmt.Fprintf(w, "\n%d decided again: %d with the same plan, %d with another\n", len(again), len(again)-others, others)
+		fmt.Fprintf(w, "\n%d decided again: %d with the same plan, %d with another%s\n", len(again)-skipped, len(again)-others-skipped, others, skippedText(skipped))
 	}
-	if others > 0 {
+	switch {
+	case others > 0:
 		return &statusError{status: statusOther}
+	case skipped > 0 && skipped == len(again):
+		return errors.New("no decision has its snapshot any more, so none was decided again")
 	}
 	return nil
+}
+
+// skippedText says how many decisions were not decided again; none: nothing.
+func skippedText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %d skipped, whose snapshots are no longer kept", n)
 }
 
 func list(w io.Writer, entries []journal.Entry) error {

@@ -59,3 +59,43 @@ func TestReplayReportsByItsStatus(t *testing.T) {
 		})
 	}
 }
+
+// TestReplayOfAllSkipsWhatHasNoSnapshot has a journal whose first decision has lost its snapshot, and one whose only
+// decisions have.
+func TestReplayOfAllSkipsWhatHasNoSnapshot(t *testing.T) {
+	t.Parallel()
+	_, whole := keptDecision(t)
+	text, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var short []string // the same decision, under another ID, without its pieces
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"decision":{"id":"1.`) {
+			short = append(short, strings.Replace(strings.Replace(line, `"id":"1.`, `"id":"9.`, 1), `"at":`, `"noSnapshot":true,"at":`, 1))
+		}
+	}
+	if len(short) != 1 {
+		t.Fatalf("there are %d decisions in\n%s", len(short), text)
+	}
+	dir := t.TempDir()
+	some, none := filepath.Join(dir, "some.txt"), filepath.Join(dir, "none.txt")
+	for path, lines := range map[string]string{some: short[0] + string(text), none: short[0] + strings.Replace(short[0], `"9.`, `"8.`, 1)} {
+		if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]struct {
+		status int
+		says   string
+	}{
+		"replay --all " + some:         {0, "1 decided again: 1 with the same plan, 0 with another; 1 skipped, whose snapshots are no longer kept"},
+		"replay --all -o json " + some: {0, `"skipped": "decision 9.6fb9m0: its snapshot is no longer there`},
+		"replay --all " + none:         {1, "none was decided again"},
+		"replay --id 9 " + some:        {1, "its snapshot is no longer there"},
+	} {
+		if says := called(t, want.status, line); !strings.Contains(says, want.says) {
+			t.Errorf("%s says %q, want %q", line, says, want.says)
+		}
+	}
+}

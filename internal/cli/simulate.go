@@ -39,7 +39,8 @@ price, what first-fit-decreasing would pay, and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
-launched comes from the catalog.
+launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
+that of EC2, else that of kwok), or from the one of --catalog.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
 table says for how many pods of each there is room, for how many nodes are launched, and why
@@ -53,7 +54,7 @@ The exit status is 0 when every pod and every chunk of a buffer found a place, 3
 was refused, 2 when the input is wrong.`,
 		Example: `  dovetail simulate --scenario cluster.json.gz
   dovetail simulate --scenario cluster.json --output json > plan.json
-  dovetail simulate -f pools.yaml -f manifests/ --catalog ec2
+  dovetail simulate -f pools.yaml -f manifests/
   dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
   dovetail simulate --consolidate --live
@@ -141,7 +142,7 @@ type simulateInput struct {
 func (in *simulateInput) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&in.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
 	cmd.Flags().StringSliceVarP(&in.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
-	cmd.Flags().StringVar(&in.catalog, "catalog", "kwok", "what can be launched for manifests: kwok, or ec2 (us-east-1, Linux, prices of May 2025)")
+	cmd.Flags().StringVar(&in.catalog, "catalog", "", "what can be launched with -f or --live: kwok, or ec2 (us-east-1, Linux, prices of May 2025); empty: the one of each NodePool's nodeClassRef, kwok where there is none")
 	cmd.Flags().BoolVar(&in.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&in.gates, "feature-gates", "", "with -f or --live: the controller's, of which CapacityBuffer and StaticCapacity decide something here; Name=true|false, comma separated")
 	cmd.Flags().StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")

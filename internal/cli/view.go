@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"github.com/dovetail-sh/dovetail/internal/view"
@@ -29,6 +30,7 @@ const (
 	formWide  = "wide"
 	formJSON  = "json"
 	formYAML  = "yaml"
+	formJSONL = "jsonl"
 )
 
 const (
@@ -53,13 +55,56 @@ func (f *viewFlags) add(cmd *cobra.Command) {
 }
 
 func (f *viewFlags) addOutput(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.output, "output", "o", formTable, "table, wide, json or yaml")
+	cmd.Flags().StringVarP(&f.output, "output", "o", formTable, "table, wide, json, yaml, or jsonl: of a list an object a line")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms(), cobra.ShellCompDirectiveNoFileComp)) // there is the flag
+}
+
+// forms are what a view can be written as.
+func forms() []string { return []string{formTable, formWide, formJSON, formYAML, formJSONL} }
+
+// scopeFlags say which part of a list is shown.
+type scopeFlags struct {
+	namespace, selector string
+	allNamespaces       bool
+}
+
+func (f *scopeFlags) addNamespace(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only those of a namespace; empty: all")
+	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "those of all namespaces, as without --namespace")
+	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
+}
+
+func (f *scopeFlags) addSelector(cmd *cobra.Command, of string) {
+	cmd.Flags().StringVarP(&f.selector, "selector", "l", "", "only those whose labels are selected, as kubectl's: key=value, key!=value, 'key in (a,b)', key, '!key'; "+of)
+}
+
+// query returns what the controller is asked for.
+func (f *scopeFlags) query(cmd *cobra.Command) (url.Values, error) {
+	q := url.Values{}
+	if f.namespace != "" {
+		q.Set("namespace", f.namespace)
+	}
+	if f.selector != "" {
+		if _, err := labels.Parse(f.selector); err != nil {
+			return nil, wrongUse(cmd, fmt.Errorf("--selector: %w", err))
+		}
+		q.Set("selector", f.selector)
+	}
+	return q, nil
+}
+
+// heeded returns an error if a controller did not heed what it was asked for: one of an older version answers with all.
+func (f *scopeFlags) heeded(head *view.Head) error {
+	if head.Scope == "" && (f.namespace != "" || f.selector != "") {
+		return errors.New("the controller is of an older version, which can't choose by namespace or labels: leave out --namespace and --selector")
+	}
+	return nil
 }
 
 // check returns what is wrong with the flags.
 func (f *viewFlags) check(cmd *cobra.Command) error {
-	if forms := []string{formTable, formWide, formJSON, formYAML}; !slices.Contains(forms, f.output) {
-		return wrongUse(cmd, fmt.Errorf("--output is %q, must be %s", f.output, strings.Join(forms, ", ")))
+	if !slices.Contains(forms(), f.output) {
+		return wrongUse(cmd, fmt.Errorf("--output is %q, must be %s", f.output, strings.Join(forms(), ", ")))
 	}
 	return nil
 }
@@ -125,7 +170,7 @@ var betweenViews = map[string]string{formTable: "\n", formWide: "\n", formYAML: 
 
 // drawn returns a view as text; of JSON one line.
 func (f *viewFlags) drawn(v any) (string, error) {
-	if f.output == formJSON {
+	if f.output == formJSON { // print would take several lines
 		b, err := json.Marshal(v)
 		return string(b) + "\n", err
 	}
@@ -141,6 +186,14 @@ func (f *viewFlags) print(w io.Writer, v any) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
+	case formJSONL:
+		enc := json.NewEncoder(w)
+		for _, row := range table.Rows(v) {
+			if err := enc.Encode(row); err != nil {
+				return err
+			}
+		}
+		return nil
 	case formYAML:
 		b, err := yaml.Marshal(v)
 		if err == nil {
@@ -164,7 +217,7 @@ reached, 2 when the command is called wrongly, 1 when anything else fails.`
 
 // newViewCommands returns the commands that show what is now.
 func newViewCommands() []*cobra.Command {
-	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf(), newDecision(), newHistory()}
+	return []*cobra.Command{newStatus(), newNodes(), newPending(), newPools(), newBlockers(), newOfferings(), newCost(), newNext(), newTop(), newUI(), newDiff(), newWhatIf(), newDecision(), newHistory(), newReport(), newShare()}
 }
 
 // viewCommand returns a command that shows one view: the one that ask fills in for the arguments.
@@ -188,7 +241,7 @@ func viewCommand(cmd *cobra.Command, show func(cmd *cobra.Command, f *viewFlags,
 		return err
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s if it is another, until Ctrl-C; with -o json an object a line")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s if it is another, until Ctrl-C; with -o json an object a line each time")
 	return cmd
 }
 
@@ -258,35 +311,63 @@ next. With --exit-code the exit status is 3 if something needs a person.`,
 }
 
 func newNodes() *cobra.Command {
-	return viewCommand(&cobra.Command{
+	scope := &scopeFlags{}
+	cmd := viewCommand(&cobra.Command{
 		Use: "nodes [NAME]", Short: "Show the nodes: price, use, what each is doing and why it stays", Args: cobra.MaximumNArgs(1),
 		Long: `Show every node with its price and how much of it pods ask for, what it is doing, and until when that
 holds or which reason keeps it. With -o wide also why, in words. With a name, that node with its pods by
 workload.`,
 		Example: `  dovetail nodes
   dovetail nodes -o wide
+  dovetail nodes -l karpenter.sh/nodepool=general,karpenter.sh/capacity-type=spot
+  dovetail nodes -o jsonl
   dovetail nodes ip-10-0-1-7`,
 	}, func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
 		if len(args) == 1 {
+			if scope.selector != "" {
+				return nil, wrongUse(cmd, errors.New("a node is named: --selector chooses among all of them"))
+			}
 			v := &view.NodeView{}
 			return orNil(v, f.ask(cmd.Context(), "node/"+url.PathEscape(strings.TrimPrefix(args[0], "node/")), nil, v))
 		}
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
 		v := &view.Fleet{}
-		return orNil(v, f.ask(cmd.Context(), "fleet", nil, v))
+		if err := f.ask(cmd.Context(), "fleet", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addSelector(cmd, "labels of nodes")
+	return cmd
 }
 
 func newPending() *cobra.Command {
-	return viewCommand(&cobra.Command{
+	scope := &scopeFlags{}
+	cmd := viewCommand(&cobra.Command{
 		Use: "pending", Short: "Show the pods that ask for a node, by why they have none, and what would help", Args: cobra.NoArgs,
 		Long: `Show the pods that ask for a node: those that are refused, by reason, with the nearest miss of each
-NodePool, since when, and what would end it; and which nodes the others are planned for.`,
+NodePool, since when, and what would end it; and which nodes the others are planned for. Pods for which
+nothing is launched because of their priority or their own annotation have no labels here.`,
 		Example: `  dovetail pending
+  dovetail pending -n shop -l app=web
   dovetail pending -o json`,
 	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
 		v := &view.Pending{}
-		return orNil(v, f.ask(cmd.Context(), "pending", nil, v))
+		if err := f.ask(cmd.Context(), "pending", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addNamespace(cmd)
+	scope.addSelector(cmd, "labels of pods")
+	return cmd
 }
 
 func newPools() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 
 func TestViewCommandsAndTheirExitStatuses(t *testing.T) {
 	t.Parallel()
-	snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\npool general unready=it_is_being_deleted\nnode a pool=general type=four\nrunning web on=a cpu=1 app=web")
+	snap, err := story.Parse("type four cpu=4 memory=8Gi price=0.20\npool general unready=it_is_being_deleted\nnode a pool=general type=four\nrunning web on=a cpu=1 app=web\npod huge cpu=64 app=huge")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +35,8 @@ func TestViewCommandsAndTheirExitStatuses(t *testing.T) {
 	t.Cleanup(standby.Close)
 	older := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(older.Close)
+	before := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"pods":7}`)) }))
+	t.Cleanup(before.Close)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -46,30 +48,44 @@ func TestViewCommandsAndTheirExitStatuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		"status " + at:                    {0, "needs a look"},
-		"status --exit-code " + at:        {3, "nothing is launched from it"},
-		"nodes " + at:                     {0, "four"},
-		"nodes a " + at:                   {0, "WORKLOAD"},
-		"nodes node/a " + at:              {0, "WORKLOAD"},
-		"nodes b " + at:                   {4, "there is no such subject"},
-		"pending " + at:                   {0, "No pod asks"},
-		"pools " + at:                     {0, "MAY GO NOW"},
-		"pools general -o wide " + at:     {0, "POLICY"},
-		"pools nodepool/general " + at:    {0, "general"},
-		"pools other " + at:               {4, "there are general"},
-		"blockers " + at:                  {0, "per hour is for nodes"},
-		"offerings " + at:                 {0, "0 of 1 offerings"},
-		"cost " + at:                      {0, "(idle)"},
-		"cost --by label:app " + at:       {0, "web"},
-		"cost --by nonsense " + at:        {2, "must be namespace"},
-		"next " + at:                      {0, "Nothing is to be done"},
-		"next -o yaml " + at:              {0, "kind: Next"},
-		"next -o nonsense " + at:          {2, "must be table, wide, json, yaml"},
-		"next x " + at:                    {2, "x"},
-		"ui " + at:                        {0, srv.URL + "/"},
-		"status --address " + nobody:      {5, "connection refused"},
-		"status --address " + standby.URL: {5, "on standby"},
-		"status --address " + older.URL:   {5, "must be the debug port"},
+		"status " + at:                                 {0, "needs a look"},
+		"status --exit-code " + at:                     {3, "nothing is launched from it"},
+		"nodes " + at:                                  {0, "four"},
+		"nodes a " + at:                                {0, "WORKLOAD"},
+		"nodes node/a " + at:                           {0, "WORKLOAD"},
+		"nodes b " + at:                                {4, "there is no such subject"},
+		"pending " + at:                                {0, "1 pods ask"},
+		"pending -A " + at:                             {0, "1 pods ask"},
+		"pending -n default " + at:                     {0, "1 pods ask"},
+		"pending -n shop " + at:                        {0, "No pod asks for a node.\nonly what has namespace shop is shown"},
+		"pending -n shop -A " + at:                     {2, "none of the others can be"},
+		"pending -l app=huge " + at:                    {0, "1 pods ask"},
+		"pending -l app!=huge " + at:                   {0, "No pod asks for a node.\nonly what has labels app!=huge is shown"},
+		"pending -l app=(( " + at:                      {2, "--selector: "},
+		"pending -n shop --address " + before.URL:      {1, "the controller is of an older version"},
+		"nodes -l karpenter.sh/nodepool=general " + at: {0, "four"},
+		"nodes -l !karpenter.sh/nodepool " + at:        {0, "There are no nodes."},
+		"nodes a -l app " + at:                         {2, "a node is named"},
+		"nodes -n shop " + at:                          {2, "unknown shorthand flag"},
+		"nodes -o jsonl " + at:                         {0, `{"name":"a"`},
+		"status -o jsonl " + at:                        {0, `{"format":"dovetail-view/1","kind":"Overview"`},
+		"pools " + at:                                  {0, "MAY GO NOW"},
+		"pools general -o wide " + at:                  {0, "POLICY"},
+		"pools nodepool/general " + at:                 {0, "general"},
+		"pools other " + at:                            {4, "there are general"},
+		"blockers " + at:                               {0, "per hour is for nodes"},
+		"offerings " + at:                              {0, "0 of 1 offerings"},
+		"cost " + at:                                   {0, "(idle)"},
+		"cost --by label:app " + at:                    {0, "web"},
+		"cost --by nonsense " + at:                     {2, "must be namespace"},
+		"next " + at:                                   {0, "decided about"},
+		"next -o yaml " + at:                           {0, "kind: Next"},
+		"next -o nonsense " + at:                       {2, "must be table, wide, json, yaml"},
+		"next x " + at:                                 {2, "x"},
+		"ui " + at:                                     {0, srv.URL + "/"},
+		"status --address " + nobody:                   {5, "connection refused"},
+		"status --address " + standby.URL:              {5, "on standby"},
+		"status --address " + older.URL:                {5, "must be the debug port"},
 		"status --kubeconfig /there/is/none --controller-namespace some": {5, "/there/is/none"},
 	} {
 		var out strings.Builder

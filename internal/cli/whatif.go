@@ -31,7 +31,7 @@ func (f *whatIfFlags) addFlags(cmd *cobra.Command) {
 	f.addController(cmd)
 	fs.StringSliceVar(&f.snapshot, "snapshot", nil, "read files instead of a cluster: what dovetail snapshot wrote, or kubectl get -o yaml; plain or .gz")
 	fs.BoolVar(&f.spotToSpot, "spot-to-spot", false, "spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
-	fs.StringVarP(&f.output, "output", "o", formTable, "table, wide, json or yaml")
+	fs.StringVarP(&f.output, "output", "o", formTable, strings.Join(forms(), ", "))
 }
 
 // read returns the objects of the cluster or of files, and where they are from.

@@ -45,6 +45,9 @@ type Decision struct {
 	// PriceBefore is the known price of the nodes that were not being deleted, PriceAfter that with the plan.
 	PriceBefore float64 `json:"priceBeforeHourlyDollars"`
 	PriceAfter  float64 `json:"priceAfterHourlyDollars"`
+	// PriceBoth is the price while the nodes that commands launch run beside those that they remove; 0: no command
+	// launches any.
+	PriceBoth float64 `json:"priceWhileBothRunHourlyDollars,omitempty"`
 	// LaunchBound is what the launches must cost at least, FleetBound what all nodes must; 0: not known.
 	LaunchBound float64 `json:"launchBoundHourlyDollars,omitempty"`
 	FleetBound  float64 `json:"fleetBoundHourlyDollars,omitempty"`

@@ -32,6 +32,8 @@ type Head struct {
 	At time.Time `json:"at"`
 	// Observes: the controller only observes. What is next is what would be done.
 	Observes bool `json:"observes,omitempty"`
+	// Scope says which nodes or pods the answer is about, if not about all.
+	Scope string `json:"scope,omitempty"`
 }
 
 // ObservesText says of a controller that it only observes.
@@ -40,6 +42,8 @@ const ObservesText = "this controller only observes (--mode=observe): it launche
 // State is what answers are made from: the newest snapshot of a loop, and what was decided lately.
 type State struct {
 	Snapshot *cluster.Snapshot
+	// Scope says which nodes or pods of the cluster are in Snapshot; empty: all.
+	Scope string
 	// Refusals are those of the newest plan for pending pods.
 	Refusals []plan.Refusal
 	// Memory is what disruption remembers.
@@ -138,4 +142,4 @@ func BoundOf(snap *cluster.Snapshot, d *plan.Disruption, search disrupt.Search) 
 }
 
 // head returns the beginning of an answer.
-func (s *State) head(kind string) Head { return Head{Format, kind, s.Snapshot.At, s.Observes} }
+func (s *State) head(kind string) Head { return Head{Format, kind, s.Snapshot.At, s.Observes, s.Scope} }

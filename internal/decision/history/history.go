@@ -224,6 +224,7 @@ func DecisionOf(file *journal.File, id journal.ID, whole *record.Decision) (view
 		t.out[k].Outcome = t.end(said[at+1:], k).outcome
 	}
 	v.Actions = append(v.Actions, t.out...)
+	v.PriceBoth = bothOf(v.Actions, v.PriceBefore)
 	v.Result = resultOf(v.Actions, said[at:])
 	return v, nil
 }

@@ -105,3 +105,20 @@ func resultOf(actions []view.Action, said []*teller) *view.Result {
 	}
 	return r
 }
+
+// bothOf returns what nodes cost while those that commands launch run beside those that they remove; 0: no command
+// that was begun launches any.
+func bothOf(actions []view.Action, before float64) float64 {
+	launched := 0.0
+	for i := range actions {
+		for k := range actions[i].Launch {
+			if actions[i].Kind == view.ActionBegin {
+				launched += actions[i].Launch[k].PriceHourly
+			}
+		}
+	}
+	if launched == 0 {
+		return 0
+	}
+	return before + launched
+}

@@ -46,8 +46,8 @@ func newFile() *File {
 	return &File{lines: newTimelines(statementsMax), pieces: map[int64]*piece{}, packer: newPacker()}
 }
 
-// Read reads a journal: one file, or a directory with those of a journal, or a single
-// decision as record.Encode wrote it.
+// Read reads a journal: one file, a directory with those of a journal, an archive that dovetail report
+// wrote, or a single decision as record.Encode wrote it.
 func Read(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -86,6 +86,9 @@ func (f *File) readFile(name string) error {
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was read only
+	if ok, err := f.readZip(file, name); ok {
+		return err
+	}
 	return f.read(file, name)
 }
 

@@ -27,14 +27,16 @@ const podsMax = 1_000_000
 type Catalog struct {
 	Types []*catalog.Type
 	// TypesOf returns what the node class of a NodePool offers; nil: Types, whatever the class.
-	TypesOf    func(*karpenterv1.NodePool) []*catalog.Type
+	TypesOf func(*karpenterv1.NodePool) []*catalog.Type
+	// MustKnow: a NodePool of whose node class nothing is known is an error.
+	MustKnow   bool
 	Vocabulary cloud.Vocabulary
 	Gates      Gates
 }
 
 // Manifests returns the case of Kubernetes manifests in files and directories: what
 // would be launched for the pods of their workloads that have no node, from a catalog.
-// Every node class that a pool names is taken to offer the whole catalog.
+// A node class is taken to offer the whole catalog.
 func Manifests(paths []string, from Catalog, at time.Time) (Case, error) {
 	docs, err := documents(paths)
 	if err != nil {
@@ -56,6 +58,13 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	for _, np := range m.pools {
 		if err := translate.ValidatePool(np, vocabulary); err != nil {
 			err = fmt.Errorf("NodePool %s: %w", np.Name, err)
+			if d := m.at[np]; d != nil {
+				err = d.wrap(err)
+			}
+			return Case{}, err
+		}
+		if class := np.Spec.Template.Spec.NodeClassRef; from.MustKnow && class != nil && from.TypesFor(np) == nil {
+			err := fmt.Errorf("NodePool %s: this program does not know what node classes %s of %s offer; --catalog kwok or --catalog ec2 says what to presume", np.Name, class.Kind, class.Group)
 			if d := m.at[np]; d != nil {
 				err = d.wrap(err)
 			}

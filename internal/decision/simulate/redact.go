@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/decision/redact"
 )
 
 // Redact returns the objects, which have their kinds set, as trees in which every name
@@ -30,7 +30,7 @@ func Redact(objects []client.Object) ([]map[string]any, error) {
 			return nil, fmt.Errorf("redact %s: %w", o.GetName(), err)
 		}
 	}
-	r := &redactor{met: map[string]map[string]string{}}
+	r := &redactor{Names: redact.New()}
 	for _, t := range trees { // the first time to see which names there are
 		r.object(t)
 	}
@@ -41,34 +41,9 @@ func Redact(objects []client.Object) ([]map[string]any, error) {
 	return trees, nil
 }
 
-// Classes of names: those of a class are equal or not among themselves. Nodes and claims
-// are one, because they are sorted together.
-const (
-	ofNamespace = "namespace"
-	ofPod       = "pod"
-	ofNode      = "node"
-	ofPool      = "pool"
-	ofNodeClass = "class"
-	ofVolume    = "volume"
-	ofPVC       = "pvc"
-	ofPV        = "pv"
-	ofStorage   = "storage"
-	ofRuntime   = "runtime"
-	ofPodGroup  = "podgroup"
-	ofBuffer    = "buffer"
-	ofTemplate  = "template"
-	ofHandle    = "handle"
-	ofProvider  = "provider"
-	ofOwner     = "owner"
-	ofKey       = "key"
-	ofValue     = "value"
-	ofUID       = "uid"
-	ofOther     = "object"
-)
-
-// redactor knows the names it met, by class, and what they become.
+// redactor knows the names that are in objects.
 type redactor struct {
-	met      map[string]map[string]string
+	*redact.Names
 	numbered bool
 	// ephemeral are the claims of ephemeral volumes: their names are made of two others.
 	ephemeral []ephemeral
@@ -76,38 +51,13 @@ type redactor struct {
 
 type ephemeral struct{ claim, pod, volume string }
 
-// name returns what a name of a class becomes.
-func (r *redactor) name(class, name string) string {
-	if name == "" {
-		return ""
-	}
-	if r.numbered {
-		return r.met[class][name]
-	}
-	if r.met[class] == nil {
-		r.met[class] = map[string]string{}
-	}
-	r.met[class][name] = ""
-	return name
-}
-
 // number gives each name that was met its new one, in the same order.
 func (r *redactor) number() {
-	for class, names := range r.met {
-		sorted := make([]string, 0, len(names))
-		for n := range names {
-			sorted = append(sorted, n)
-		}
-		slices.Sort(sorted)
-		width := len(strconv.Itoa(len(sorted)))
-		for i, n := range sorted {
-			names[n] = fmt.Sprintf("%s-%0*d", class, width, i+1)
-		}
-	}
-	for _, e := range r.ephemeral {
-		r.met[ofPVC][e.claim] = r.met[ofPod][e.pod] + "-" + r.met[ofVolume][e.volume]
-	}
+	r.Number()
 	r.numbered = true
+	for _, e := range r.ephemeral {
+		r.Is(redact.PVC, e.claim, r.Name(redact.Pod, e.pod)+"-"+r.Name(redact.Volume, e.volume))
+	}
 }
 
 // object renames what is in an object.
@@ -116,15 +66,15 @@ func (r *redactor) object(o map[string]any) {
 	meta := child(o, "metadata")
 	delete(meta, "generateName")
 	name := text(meta, "name")
-	classes := map[string]string{
-		"Namespace": ofNamespace, "Pod": ofPod, "Node": ofNode, "NodeClaim": ofNode, "CSINode": ofNode, "NodePool": ofPool,
-		"PersistentVolumeClaim": ofPVC, "PersistentVolume": ofPV, "StorageClass": ofStorage, "RuntimeClass": ofRuntime,
-		"PodGroup": ofPodGroup, "CapacityBuffer": ofBuffer,
-		"PodTemplate": ofTemplate, "Deployment": ofTemplate, "ReplicaSet": ofTemplate, "StatefulSet": ofTemplate,
+	classes := map[string]redact.Class{
+		"Namespace": redact.Namespace, "Pod": redact.Pod, "Node": redact.Node, "NodeClaim": redact.Node, "CSINode": redact.Node, "NodePool": redact.Pool,
+		"PersistentVolumeClaim": redact.PVC, "PersistentVolume": redact.PV, "StorageClass": redact.Storage, "RuntimeClass": redact.Runtime,
+		"PodGroup": redact.PodGroup, "CapacityBuffer": redact.Buffer,
+		"PodTemplate": redact.Template, "Deployment": redact.Template, "ReplicaSet": redact.Template, "StatefulSet": redact.Template,
 	}
 	class := classes[kind]
 	if class == "" {
-		class = ofOther
+		class = redact.Other
 	}
 	r.rename(meta, "name", class)
 	switch kind {
@@ -157,10 +107,10 @@ func (r *redactor) pod(o, spec map[string]any, pod string) {
 	for _, v := range items(spec, "volumes") {
 		if _, own := v["ephemeral"]; own && pod != "" && !r.numbered {
 			e := ephemeral{pod + "-" + text(v, "name"), pod, text(v, "name")}
-			r.name(ofPVC, e.claim)
+			r.Name(redact.PVC, e.claim)
 			r.ephemeral = append(r.ephemeral, e)
 		}
-		r.rename(v, "name", ofVolume)
+		r.rename(v, "name", redact.Volume)
 	}
 }
 
@@ -175,15 +125,15 @@ func (r *redactor) tree(v any) {
 		for _, field := range []string{"message", "disruptedPods", "nodeID", "attachmentMetadata", "podCIDR", "podCIDRs"} {
 			delete(v, field)
 		}
-		for field, class := range map[string]string{
-			"namespace": ofNamespace, "nodeName": ofNode, "nominatedNodeName": ofNode, "claimName": ofPVC, "volumeName": ofPV,
-			"persistentVolumeName": ofPV, "uid": ofUID, "storageClassName": ofStorage, "volumeHandle": ofHandle, "providerID": ofProvider,
-			"runtimeClassName": ofRuntime, "podGroupName": ofPodGroup,
+		for field, class := range map[string]redact.Class{
+			"namespace": redact.Namespace, "nodeName": redact.Node, "nominatedNodeName": redact.Node, "claimName": redact.PVC, "volumeName": redact.PV,
+			"persistentVolumeName": redact.PV, "uid": redact.UID, "storageClassName": redact.Storage, "volumeHandle": redact.Handle, "providerID": redact.Provider,
+			"runtimeClassName": redact.Runtime, "podGroupName": redact.PodGroup,
 		} {
 			r.rename(v, field, class)
 		}
 		if key := text(v, "topologyKey"); key != "" {
-			v["topologyKey"] = r.key(key)
+			v["topologyKey"] = r.Key(key)
 		}
 		r.listed(v)
 		for field, e := range v {
@@ -204,20 +154,20 @@ func (r *redactor) listed(v map[string]any) {
 		}
 	}
 	for _, e := range items(v, "matchFields") { // of nodes, and there is only their name
-		r.list(e, "values", func(s string) string { return r.name(ofNode, s) })
+		r.list(e, "values", func(s string) string { return r.Name(redact.Node, s) })
 	}
-	r.list(v, "namespaces", func(s string) string { return r.name(ofNamespace, s) })
+	r.list(v, "namespaces", func(s string) string { return r.Name(redact.Namespace, s) })
 	for _, field := range []string{"matchLabelKeys", "mismatchLabelKeys", "topologyKeys"} {
-		r.list(v, field, r.key)
+		r.list(v, field, r.Key)
 	}
 	for _, e := range items(v, "ownerReferences") {
-		r.rename(e, "name", ofOwner)
+		r.rename(e, "name", redact.Owner)
 	}
-	for field, class := range map[string]string{"nodeClassRef": ofNodeClass, "claimRef": ofPVC, "podTemplateRef": ofTemplate, "scalableRef": ofTemplate} {
+	for field, class := range map[string]redact.Class{"nodeClassRef": redact.NodeClass, "claimRef": redact.PVC, "podTemplateRef": redact.Template, "scalableRef": redact.Template} {
 		r.rename(child(v, field), "name", class)
 	}
 	annotations := child(v, "annotations")
-	r.rename(annotations, "volume.kubernetes.io/selected-node", ofNode)
+	r.rename(annotations, "volume.kubernetes.io/selected-node", redact.Node)
 }
 
 // keyed renames key and values of one requirement, taint or toleration.
@@ -226,11 +176,11 @@ func (r *redactor) keyed(e map[string]any) {
 	if key == "" {
 		return
 	}
-	e["key"] = r.key(key)
+	e["key"] = r.Key(key)
 	if s := text(e, "value"); s != "" {
-		e["value"] = r.value(key, s)
+		e["value"] = r.Value(key, s)
 	}
-	r.list(e, "values", func(s string) string { return r.value(key, s) })
+	r.list(e, "values", func(s string) string { return r.Value(key, s) })
 }
 
 func (r *redactor) labels(v any) any {
@@ -242,49 +192,14 @@ func (r *redactor) labels(v any) any {
 	renamed := make(map[string]any, len(old))
 	for k, e := range old {
 		s, _ := e.(string)
-		renamed[r.key(k)] = r.value(k, s)
+		renamed[r.Key(k)] = r.Value(k, s)
 	}
 	return renamed
 }
 
-// key returns what a label key becomes: those of Kubernetes and its autoscalers stay.
-func (r *redactor) key(key string) string {
-	domain, _, ok := strings.Cut(key, "/")
-	if ok && standard(domain) {
-		return key
-	}
-	return r.name(ofKey, key)
-}
-
-func standard(domain string) bool {
-	return strings.HasSuffix(domain, "kubernetes.io") || strings.HasSuffix(domain, "k8s.io") || strings.HasPrefix(domain, "karpenter.") ||
-		strings.HasPrefix(domain, "topology.") || domain == "dovetail.sh"
-}
-
-// value returns what the value of a label becomes.
-func (r *redactor) value(key, value string) string {
-	domain, rest, _ := strings.Cut(key, "/")
-	_, err := strconv.ParseInt(value, 10, 64)
-	switch {
-	case key == label.Hostname:
-		return r.name(ofNode, value)
-	case key == label.NodePool:
-		return r.name(ofPool, value)
-	case key == "kubernetes.io/metadata.name":
-		return r.name(ofNamespace, value)
-	case strings.HasSuffix(rest, "nodeclass"):
-		return r.name(ofNodeClass, value)
-	case err == nil, key == "kubernetes.io/arch", key == "kubernetes.io/os":
-		return value
-	case strings.HasPrefix(domain, "topology."), strings.HasPrefix(domain, "karpenter."), domain == "node.kubernetes.io", strings.HasPrefix(domain, "failure-domain."):
-		return value
-	}
-	return r.name(ofValue, value)
-}
-
-func (r *redactor) rename(v map[string]any, field, class string) {
+func (r *redactor) rename(v map[string]any, field string, class redact.Class) {
 	if s := text(v, field); s != "" {
-		v[field] = r.name(class, s)
+		v[field] = r.Name(class, s)
 	}
 }
 

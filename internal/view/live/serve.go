@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/dovetail-sh/dovetail/internal/view"
 )
 
@@ -37,7 +39,7 @@ type Views struct {
 	mu      sync.Mutex // protects everything below, and is held while a view is made
 	state   *view.State
 	stateAt time.Time
-	answers map[string]any
+	answers map[Question]any
 	// revision is that of Latest that state is.
 	revision int64
 }
@@ -47,11 +49,18 @@ func Names() []string {
 	return []string{"overview", "fleet", "pending", "pools", "blockers", "offerings", "cost", "next"}
 }
 
+// Question names a view. By divides cost. Namespace and Selector, a label selector as kubectl reads it, say which
+// pods pending is about, and Selector which nodes fleet is about; empty: all.
+type Question struct{ Name, By, Namespace, Selector string }
+
 // Of returns the view of that name, which the caller must not change. by divides cost.
-func (v *Views) Of(name, by string) (any, error) {
+func (v *Views) Of(name, by string) (any, error) { return v.Ask(Question{Name: name, By: by}) }
+
+// Ask returns the view that a question names, which the caller must not change.
+func (v *Views) Ask(q Question) (any, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.of(name, by)
+	return v.ask(q)
 }
 
 // since returns the fleet and the overview if they are of another revision of Latest than the given one,
@@ -62,35 +71,73 @@ func (v *Views) since(revision int64) (view.Fleet, view.Overview, int64, error) 
 	if v.Latest.Revision() == revision {
 		return view.Fleet{}, view.Overview{}, revision, nil
 	}
-	fleet, err := v.of("fleet", "")
+	fleet, err := v.ask(Question{Name: "fleet"})
 	if err != nil {
 		return view.Fleet{}, view.Overview{}, 0, err
 	}
-	overview, err := v.of("overview", "")
+	overview, err := v.ask(Question{Name: "overview"})
 	if err != nil {
 		return view.Fleet{}, view.Overview{}, 0, err
 	}
 	return fleet.(view.Fleet), overview.(view.Overview), v.revision, nil
 }
 
-// of is Of with the lock held.
-func (v *Views) of(name, by string) (any, error) {
+// ask is Ask with the lock held.
+func (v *Views) ask(q Question) (any, error) {
 	if now := v.Now(); v.state == nil || now.Sub(v.stateAt) >= buildEvery || now.Before(v.stateAt) {
 		v.state, v.revision = v.Latest.stateAndRevision()
-		v.stateAt, v.answers = now, map[string]any{}
+		v.stateAt, v.answers = now, map[Question]any{}
 	}
 	if v.state == nil {
 		return nil, ErrNotYet
 	}
-	key := name + "?" + by
-	if answer, ok := v.answers[key]; ok {
+	if answer, ok := v.answers[q]; ok {
 		return answer, nil
 	}
-	answer, err := viewOf(v.state, name, by)
+	state, err := q.within(v.state)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := viewOf(state, q.Name, q.By)
 	if err == nil && len(v.answers) < answersMost {
-		v.answers[key] = answer
+		v.answers[q] = answer
 	}
 	return answer, err
+}
+
+// within returns the part of a state that a question is about.
+func (q *Question) within(s *view.State) (*view.State, error) {
+	if q.Namespace == "" && q.Selector == "" {
+		return s, nil
+	}
+	selector, err := labels.Parse(q.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("label selector %q: %w", q.Selector, err)
+	}
+	selects := func(of map[string]string) bool { return selector.Matches(labels.Set(of)) }
+	var part *view.State
+	switch {
+	case q.Name == "fleet" && q.Namespace == "":
+		part = s.WithNodes(selects)
+	case q.Name == "pending":
+		part = s.WithPending(q.Namespace, selects)
+	default:
+		return nil, fmt.Errorf("%s has no namespace or labels to be chosen by: pending has both, fleet labels", q.Name)
+	}
+	part.Scope = q.scope()
+	return part, nil
+}
+
+// scope says in words what the question is about.
+func (q *Question) scope() string {
+	var parts []string
+	if q.Namespace != "" {
+		parts = append(parts, "namespace "+q.Namespace)
+	}
+	if q.Selector != "" {
+		parts = append(parts, "labels "+q.Selector)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func viewOf(s *view.State, name, by string) (any, error) {

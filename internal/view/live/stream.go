@@ -79,7 +79,8 @@ func newStream(v *Views) *stream {
 func (v *Views) Handler() http.Handler {
 	mux, stream := http.NewServeMux(), newStream(v)
 	mux.HandleFunc("GET "+Path+"/{name...}", func(w http.ResponseWriter, r *http.Request) {
-		answer, err := v.Of(r.PathValue("name"), r.URL.Query().Get("by"))
+		q := r.URL.Query()
+		answer, err := v.Ask(Question{Name: r.PathValue("name"), By: q.Get("by"), Namespace: q.Get("namespace"), Selector: q.Get("selector")})
 		if err != nil {
 			http.Error(w, err.Error(), Status(err))
 			return

@@ -58,10 +58,14 @@ func areNodes(n int) string {
 }
 
 func planPrice(v *view.Decision) string {
+	text := fmt.Sprintf("%s/h → %s/h with the plan", Money(v.PriceBefore), Money(v.PriceAfter))
 	if v.PriceBefore == v.PriceAfter {
-		return fmt.Sprintf("%s/h, unchanged by the plan", Money(v.PriceBefore))
+		text = fmt.Sprintf("%s/h, unchanged by the plan", Money(v.PriceBefore))
 	}
-	return fmt.Sprintf("%s/h → %s/h with the plan", Money(v.PriceBefore), Money(v.PriceAfter))
+	if v.PriceBoth > 0 {
+		text += fmt.Sprintf(", %s/h while both run", Money(v.PriceBoth))
+	}
+	return text
 }
 
 func (p *printer) bounds(v *view.Decision) {

@@ -58,6 +58,9 @@ func Write(w io.Writer, v any, opts Options) error {
 	default:
 		return fmt.Errorf("there is no table for %T", v)
 	}
+	if head.Scope != "" {
+		p.line("only what has %s is shown", plain(head.Scope))
+	}
 	if head.Observes {
 		p.line("%s", view.ObservesText)
 	}
