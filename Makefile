@@ -62,7 +62,7 @@ test-cluster: build karpenter bin/image examples/provider-node/node_modules ## t
 	{ $(CLUSTER_ENV) $(TEST) -parallel 3 -skip '^TestInstall' $(filter %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) $(TEST) -race $(filter-out %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-install
-test-install: build karpenter install-tools ## install, upgrade and misconfigure the Helm chart with real Helm and kubectl, on dev clusters and a registry on loopback
+test-install: build karpenter bin/image install-tools ## install, upgrade and misconfigure the Helm chart with real Helm and kubectl, on dev clusters and a registry on loopback
 	$(CLUSTER_ENV) $(INSTALL_ENV) $(TEST) -run '^TestInstall' ./test/e2e | $(REPORT)
 
 .PHONY: install-tools

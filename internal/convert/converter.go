@@ -128,6 +128,7 @@ var advices = map[string]string{ //nolint:gochecknoglobals // a constant that Go
 	"interruptionQueue":      "set --interruption-queue or the value settings.interruptionQueue",
 	"kubelet":                "a Provisioner has kubeletConfiguration; v1 has kubelet in the EC2NodeClass",
 	"ttlSecondsAfterEmpty":   "write spec.disruption.consolidationPolicy WhenEmpty with consolidateAfter",
+	"ttlAfterEmpty":          "a Provisioner has ttlSecondsAfterEmpty; v1 has spec.disruption.consolidationPolicy WhenEmpty with consolidateAfter",
 	"ttlSecondsUntilExpired": "write spec.template.spec.expireAfter",
 	"consolidation":          "write spec.disruption.consolidationPolicy",
 	"resources":              "a NodePool launches for what pods ask for; limits are spec.limits",

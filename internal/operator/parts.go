@@ -315,12 +315,12 @@ func (p *Parts) podMetrics() *podmetrics.Loop {
 
 // catalog returns the loop that reads instance types.
 func (p *Parts) catalog() *catalog.Loop {
-	return &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), Reserved: p.reserves()}
+	return &catalog.Loop{Cloud: p.measured("catalog"), Mirror: p.mirror, Now: p.Now, Log: p.log("catalog"), Shown: p.singles(), ShowAll: p.Settings.MetricsLevel == observe.LevelAll, Reserved: p.reserves()}
 }
 
-// singles returns where metrics of single objects are served; nil: they are not wanted.
+// singles returns where metrics of single pods and instance types are served; nil: they are not wanted.
 func (p *Parts) singles() prometheus.Registerer {
-	if p.Settings.DisableClusterStateObservability {
+	if p.Settings.DisableClusterStateObservability || p.Settings.MetricsLevel == observe.LevelEssential {
 		return nil
 	}
 	return metrics.Registry

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/decision/history"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/web"
 )
@@ -49,7 +50,7 @@ type endpoint struct {
 func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, views *live.Views, leads *leadership) (*server, error) {
 	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
-	metrics.Handle("/metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	metrics.Handle("/metrics", promhttp.HandlerFor(observe.AtLevel(gatherer, s.MetricsLevel), promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	probes.HandleFunc("/readyz", srv.answerReady)
 	if s.JournalMemoryBytes > 0 {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,27 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 			if serves := answer.StatusCode != http.StatusNotFound; serves != (e == at) {
 				t.Errorf("%s on %s: status %d", path, e.address(), answer.StatusCode)
 			}
+		}
+	}
+}
+
+// TestMetricsAreThoseOfTheLevel reads the metrics of each level.
+func TestMetricsAreThoseOfTheLevel(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	m := observe.NewMetrics(registry)
+	m.ObservePlan(time.Second, "")
+	for level, want := range map[string]bool{observe.LevelEssential: false, observe.LevelDefault: true, observe.LevelAll: true} {
+		srv, err := serve(&Settings{MetricsLevel: level}, registry, nil, nil, &leadership{alone: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.close)
+		answer := httptest.NewRecorder()
+		srv.metrics.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		text := answer.Body.String()
+		if !strings.Contains(text, "\ndovetail_bugs_total 0\n") || strings.Contains(text, "\ndovetail_plan_seconds_count 1\n") != want {
+			t.Errorf("level %s serves\n%s", level, text)
 		}
 	}
 }

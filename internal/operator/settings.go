@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -38,6 +39,7 @@ type Settings struct {
 	CloudProvider                    string
 	Mode                             string
 	MetricsPort, HealthProbePort     int
+	MetricsLevel                     string
 	DebugPort                        int
 	KubeClientQPS, KubeClientBurst   int
 	EnableProfiling                  bool
@@ -98,6 +100,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.Mode, "mode", ModeActive, "active, or observe: decide, log, keep the journal, serve metrics and views, and change nothing in the cluster or the cloud; the lease has another name then (-observe at its end), so this runs beside another controller")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
+	a.text(&s.MetricsLevel, "metrics-level", observe.LevelDefault, "which metrics are served: essential, what the chart's alerts read, and counts of decisions, nodes and NodePools; default; or all, also the instance types that no NodePool allows, as Karpenter does")
 	a.number(&s.HealthProbePort, "health-probe-port", 8081, "port of /healthz and /readyz; 0 takes any free one")
 	a.number(&s.DebugPort, "debug-port", 8082, "port of /debug, which answers on the loopback address only, as kubectl port-forward reaches it; 0 takes any free one")
 	a.number(&s.KubeClientQPS, "kube-client-qps", 200, "sustained requests per second to the API server")
@@ -180,6 +183,7 @@ func (s *Settings) Validate() error {
 	return cmp.Or(
 		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote, providerClusterAPI), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider), s.validateClusterAPI(s.CloudProvider),
 		oneOf("mode", s.Mode, "", ModeActive, ModeObserve),
+		oneOf("metrics-level", s.MetricsLevel, "", observe.LevelEssential, observe.LevelDefault, observe.LevelAll),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),
 		oneOf("log-level", s.LogLevel, "", "debug", "info", "error"),
 		oneOf("preference-policy", s.PreferencePolicy, "Respect", "Ignore"),

@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -21,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/dovetail-sh/dovetail/internal/sim/awssim"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -30,9 +32,7 @@ import (
 func TestTheImageRunsAsInAPod(t *testing.T) {
 	t.Parallel()
 	layout := testkit.Binary(t, "image")
-	if os.Getuid() != 0 || runtime.GOOS != "linux" {
-		t.Skip("only root may change the root directory of a process")
-	}
+	asRoot(t)
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	installDefinitions(t, c)
@@ -47,34 +47,13 @@ func TestTheImageRunsAsInAPod(t *testing.T) {
 	if err := errors.Join(c.Create(t.Context(), account), c.Create(t.Context(), binding), c.SubResource("token").Create(t.Context(), account, token)); err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	config := unpackImage(t, layout, root)
-	server, err := url.Parse(cluster.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca := cluster.Config.CAData
-	if len(ca) == 0 {
-		ca = []byte(readFile(t, cluster.Config.CAFile))
-	}
-	for name, text := range map[string]string{"token": token.Status.Token, "ca.crt": string(ca), "namespace": metav1.NamespaceSystem} {
-		path := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(config.Config.Entrypoint[0])
-	inRoot(cmd, root, 65532)
-	cmd.Dir = config.Config.WorkingDir
-	cmd.Env = append(config.Config.Env, "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port(),
+	cmd := inImage(t, layout, cluster, podFiles{namespace: metav1.NamespaceSystem, token: token.Status.Token}, []string{
 		"KUBERNETES_MIN_VERSION=1.19.0-0", "KARPENTER_SERVICE=karpenter", "LOG_LEVEL=info", "LOG_OUTPUT_PATHS=stdout", "LOG_ERROR_OUTPUT_PATHS=stderr",
 		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0", "DEBUG_PORT=0", "SYSTEM_NAMESPACE=kube-system", "CPU_REQUESTS=1000", "MEMORY_LIMIT=1073741824",
 		"FEATURE_GATES=ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false",
 		"BATCH_MAX_DURATION=10s", "BATCH_IDLE_DURATION=1s", "PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict",
-		"CLUSTER_NAME=demo", "VM_MEMORY_OVERHEAD_PERCENT=0.075", "RESERVED_ENIS=0", "CLOUD_PROVIDER=kwok")
+		"CLUSTER_NAME=demo", "VM_MEMORY_OVERHEAD_PERCENT=0.075", "RESERVED_ENIS=0", "CLOUD_PROVIDER=kwok",
+	})
 	p := follow(t, cmd)
 	const pods = 5
 	deploy(t, c, pods)
@@ -92,7 +71,113 @@ func TestTheImageRunsAsInAPod(t *testing.T) {
 	if status := p.stop(); status != 0 {
 		t.Errorf("status %d after SIGTERM:\n%s", status, p)
 	}
-	checkModules(t, filepath.Join(root, config.Config.Entrypoint[0]), filepath.Join(layout, "sbom-linux-"+runtime.GOARCH+".cdx.json"))
+	checkModules(t, filepath.Join(cmd.SysProcAttr.Chroot, cmd.Path), filepath.Join(layout, "sbom-linux-"+runtime.GOARCH+".cdx.json"))
+}
+
+// TestInstallImage installs the chart and does what a kubelet does with its pod: the container of the image
+// runs with the pod's arguments, environment, user, volumes and token, and with nothing else, until the
+// probes of the pod are answered. Then it gives pods nodes.
+func TestInstallImage(t *testing.T) {
+	t.Parallel()
+	layout := testkit.Binary(t, "image")
+	asRoot(t)
+	cluster := testkit.StartCluster(t)
+	c := connect(t, cluster)
+	s := newShell(t, cluster.Kubeconfig, "helm")
+	s.publish()
+	s.addHosts()
+	s.run(strings.TrimSpace(seed(t, "C1.sh", "demo")) + " --set metrics.level=essential --set settings.debugPort=" + freePort(t) +
+		" --set controller.metrics.port=" + freePort(t) + " --set controller.healthProbe.port=" + freePort(t))
+	r := installed(t, cluster, c, "kube-system")
+	_, env := account(t, cluster, c, awssim.Credentials{})
+	container := r.container()
+	files := podFiles{namespace: r.namespace, token: r.token()}
+	for _, mount := range container.VolumeMounts {
+		files.volumes = append(files.volumes, mount.MountPath)
+	}
+	cmd := inImage(t, layout, cluster, files, slices.Concat(r.environment(), env), container.Args...)
+	context := container.SecurityContext
+	if len(container.Command) > 0 || context == nil || context.RunAsUser == nil || *context.RunAsUser != imageUser || !*context.ReadOnlyRootFilesystem {
+		t.Errorf("the container has command %v and security context %+v: the image's entrypoint runs as %d without writing", container.Command, context, imageUser)
+	}
+	p := follow(t, cmd)
+	for probe, at := range map[*corev1.Probe]string{container.ReadinessProbe: "readiness", container.LivenessProbe: "liveness"} {
+		port := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == probe.HTTPGet.Port.String() })
+		if port < 0 {
+			t.Fatalf("the %s probe asks port %s, the container has %+v", at, probe.HTTPGet.Port.String(), container.Ports)
+		}
+		url := fmt.Sprintf("http://127.0.0.1:%d%s", container.Ports[port].ContainerPort, probe.HTTPGet.Path)
+		testkit.Eventually(t, patience, func() error {
+			if !p.running() {
+				t.Fatalf("it ended:\n%s", p)
+			}
+			_, err := fetch(t.Context(), url)
+			return err
+		})
+	}
+	s.apply(seed(t, "class.yaml", "demo"))
+	s.apply(seed(t, "M1.yaml", "demo"))
+	s.apply(seed(t, "my-app.yaml", "demo"))
+	s.run("kubectl scale deployment my-app --replicas=5")
+	awaitRunning(t, c, 5)
+	metrics := get(t.Context(), t, fmt.Sprintf("http://127.0.0.1:%d/metrics", container.Ports[slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == "http-metrics" })].ContainerPort))
+	if !strings.Contains(metrics, "karpenter_nodes_created_total{") || strings.Contains(metrics, "karpenter_pods_state{") {
+		t.Errorf("with metrics.level=essential it serves\n%s", metrics)
+	}
+	r.endsWell(p)
+}
+
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 || runtime.GOOS != "linux" {
+		t.Skip("only root may change the root directory of a process")
+	}
+}
+
+// imageUser is the user and the group of the image.
+const imageUser = 65532
+
+// podFiles are what a kubelet puts into a container besides its image.
+type podFiles struct {
+	namespace, token string
+	// volumes are the directories that the container may write to.
+	volumes []string
+}
+
+// inImage returns a command that runs the image's entrypoint with arguments: a directory with the image
+// unpacked is its root, and its environment is that of the image and env.
+func inImage(t *testing.T, layout string, cluster *testkit.Cluster, files podFiles, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	root := t.TempDir()
+	config := unpackImage(t, layout, root)
+	server, err := url.Parse(cluster.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := cluster.Config.CAData
+	if len(ca) == 0 {
+		ca = []byte(readFile(t, cluster.Config.CAFile))
+	}
+	for name, text := range map[string]string{"token": files.token, "ca.crt": string(ca), "namespace": files.namespace} {
+		path := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, volume := range files.volumes {
+		path := filepath.Join(root, volume)
+		if err := errors.Join(os.MkdirAll(path, 0o755), os.Chown(path, imageUser, imageUser)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(config.Config.Entrypoint[0], slices.Concat(config.Config.Entrypoint[1:], args)...)
+	inRoot(cmd, root, imageUser)
+	cmd.Dir = config.Config.WorkingDir
+	cmd.Env = slices.Concat(config.Config.Env, env, []string{"KUBERNETES_SERVICE_HOST=" + server.Hostname(), "KUBERNETES_SERVICE_PORT=" + server.Port()})
+	return cmd
 }
 
 // imageConfig is what an image says of how it is run.

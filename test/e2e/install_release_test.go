@@ -135,13 +135,20 @@ func (r *release) amount(container *corev1.Container, ref *corev1.ResourceFieldS
 	return ""
 }
 
-// kubeconfig writes one with a token of the release's ServiceAccount, and returns its path.
-func (r *release) kubeconfig() string {
+// token returns a token of the release's ServiceAccount.
+func (r *release) token() string {
 	r.t.Helper()
 	request := &authenticationv1.TokenRequest{}
 	if err := r.client.SubResource("token").Create(r.t.Context(), &r.account, request); err != nil {
 		r.t.Fatal(err)
 	}
+	return request.Status.Token
+}
+
+// kubeconfig writes one with a token of the release's ServiceAccount, and returns its path.
+func (r *release) kubeconfig() string {
+	r.t.Helper()
+	token := r.token()
 	config, err := clientcmd.LoadFromFile(r.cluster.Kubeconfig)
 	if err != nil {
 		r.t.Fatal(err)
@@ -149,7 +156,7 @@ func (r *release) kubeconfig() string {
 	for name, user := range config.AuthInfos {
 		*user = *user.DeepCopy()
 		user.ClientCertificate, user.ClientCertificateData, user.ClientKey, user.ClientKeyData = "", nil, "", nil
-		user.Token = request.Status.Token
+		user.Token = token
 		config.AuthInfos[name] = user
 	}
 	path := filepath.Join(r.t.TempDir(), "kubeconfig")

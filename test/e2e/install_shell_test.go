@@ -52,7 +52,10 @@ func newShell(t testing.TB, kubeconfig, helm string) *shell {
 	t.Helper()
 	s := &shell{t: t, dir: t.TempDir()}
 	path := t.TempDir()
-	for name, program := range map[string]string{"kubectl": "kubectl", "helm": helm, "dovetail": "dovetail", "devcluster": "devcluster"} {
+	for name, program := range map[string]string{
+		"kubectl": "kubectl", "helm": helm, "devcluster": "devcluster",
+		"dovetail": "dovetail", "karpenter": "dovetail", "kubectl-dovetail": "dovetail", "kubectl-karpenter": "dovetail",
+	} {
 		if err := os.Symlink(testkit.Binary(t, program), filepath.Join(path, name)); err != nil {
 			t.Fatal(err)
 		}

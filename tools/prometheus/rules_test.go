@@ -135,6 +135,7 @@ func TestAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var tested []string
+	essential := readLevel(t)
 	for _, c := range tests {
 		tested = append(tested, c.Alert)
 		t.Run(c.Alert, func(t *testing.T) {
@@ -147,6 +148,9 @@ func TestAlerts(t *testing.T) {
 				t.Fatal("the alert does not fire")
 			}
 			checkAlert(t, firing[0], c.Fires.Labels, c.Fires.Says)
+			if few := evaluate(t, c.Fires.Every, essential.of(t, c.Fires.Series), c.Fires.At)[c.Alert]; len(few) != len(firing) {
+				t.Errorf("with --metrics-level=essential %d alerts fire, want %d", len(few), len(firing))
+			}
 			if firing := evaluate(t, c.Silent.Every, c.Silent.Series, c.Silent.At)[c.Alert]; len(firing) > 0 {
 				t.Errorf("the alert fires: %v = %v", firing[0].Labels, firing[0].Value)
 			}

@@ -42,6 +42,8 @@ type Loop struct {
 	Log    *slog.Logger
 	// Shown is where the metrics of instance types are served; nil: nowhere.
 	Shown prometheus.Registerer
+	// ShowAll: those of types that no NodePool allows are served, too.
+	ShowAll bool
 	// Reserved: capacity reservations are used.
 	Reserved bool
 
@@ -101,7 +103,11 @@ func (l *Loop) NeedLeaderElection() bool { return false }
 // Start asks until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
 	if l.Shown != nil {
-		g := newGauges(l.Mirror.Pools().AllowedTypes, l.Reserved)
+		lists := l.Mirror.Pools().AllowedTypes
+		if l.ShowAll {
+			lists = l.Mirror.Pools().AllTypes
+		}
+		g := newGauges(lists, l.Reserved)
 		switch err := l.Shown.Register(g); {
 		case err == nil:
 			defer l.Shown.Unregister(g)

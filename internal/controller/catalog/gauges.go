@@ -10,10 +10,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 )
 
-// gauges are the metrics of what NodePools can launch. They are computed at every scrape, as long
+// gauges are the metrics of instance types. They are computed at every scrape, as long
 // as the loop runs.
 type gauges struct {
-	// lists returns, for each class, the types that a NodePool of it allows.
+	// lists returns the types to show, for each class.
 	lists func() [][]*catalog.Type
 	// reserved: there are reservations, so that each type says whether it is in one.
 	reserved bool

@@ -45,6 +45,9 @@ func TestTypesThatNoPoolAllowsAreLeftOut(t *testing.T) {
 	if got, want := allowed(), []string{"large", "small"}; !slices.Equal(got, want) {
 		t.Errorf("two NodePools of one class allow %v, want %v", got, want)
 	}
+	if all := s.Pools().AllTypes(); len(all) != 1 || len(all[0]) != 3 {
+		t.Errorf("all types of the one class in use are %v, want 3", all)
+	}
 	pool("c", "other")
 	if got, want := allowed(), []string{"large", "large", "medium", "small", "small"}; !slices.Equal(got, want) {
 		t.Errorf("with a NodePool of another class %v are allowed, want %v", got, want)

@@ -163,6 +163,12 @@ func (p *Pools) AllowedTypes() [][]*catalog.Type {
 	return allowed
 }
 
+// AllTypes returns the instance types of each class that a NodePool refers to.
+func (p *Pools) AllTypes() [][]*catalog.Type {
+	classes, _ := p.typesByClass()
+	return slices.Collect(maps.Values(classes))
+}
+
 // typesByClass returns the instance types of each class, and the requirements of its NodePools.
 func (p *Pools) typesByClass() (map[cloud.ClassRef][]*catalog.Type, map[cloud.ClassRef][]label.Requirements) {
 	s := p.store

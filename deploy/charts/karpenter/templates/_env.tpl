@@ -110,6 +110,7 @@ emptyDir:
   (dict "name" "LOG_LEVEL" "value" (include "karpenter.text" $values.logLevel))
   (dict "name" "LOG_OUTPUT_PATHS" "value" (join "," $values.logOutputPaths))
   (dict "name" "LOG_ERROR_OUTPUT_PATHS" "value" (join "," $values.logErrorOutputPaths))
+  (dict "name" "METRICS_LEVEL" "value" (include "karpenter.text" $values.metrics.level))
   (dict "name" "METRICS_PORT" "value" (include "karpenter.text" $values.controller.metrics.port))
   (dict "name" "HEALTH_PROBE_PORT" "value" (include "karpenter.text" $values.controller.healthProbe.port)) -}}
 {{- range include "karpenter.settings" . | fromYamlArray -}}

@@ -1,0 +1,1 @@
+kubectl dovetail convert -f M2.yaml | kubectl apply -f -
