@@ -42,6 +42,14 @@ func Long(t testing.TB) {
 	}
 }
 
+// Unraced skips a test with the race detector, because it takes long then and what it tests has one goroutine.
+func Unraced(t testing.TB) {
+	t.Helper()
+	if Raced {
+		t.Skip("the race detector sees nothing in one goroutine")
+	}
+}
+
 var errNotBuilt = errors.New("is not built")
 
 func findBinary(name string) (string, error) {

@@ -54,6 +54,7 @@ type Loop struct {
 	Observe bool
 
 	batch    *batch
+	recent   pack.Recent
 	started  time.Time
 	opened   time.Time // when the window of this decision was opened
 	synced   bool
@@ -103,7 +104,7 @@ func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, t
 	if early != nil {
 		return pack.DecideEarly(snap, *early, l.Pack), took, nil
 	}
-	return pack.Decide(snap, l.Pack), took, nil
+	return l.recent.Decide(snap, l.Pack), took, nil
 }
 
 // identify gives a decision its ID before it is carried out. One that only says that buffers have their room has

@@ -71,6 +71,7 @@ func TestTheBoundIsBelowWhatSpotMayCost(t *testing.T) {
 // against the limits, and several of one step would pass them together.
 func TestLimitsHoldWhateverIsLaunched(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	f := family{name: "limited", spot: 0.5, fill: 1, spread: 0.1, thin: 15}
 	s := f.generate(t, 13, 0x1b37)
 	s.NodePools[0].LimitCPU = 130_000
@@ -122,6 +123,7 @@ type karpenter struct {
 // method. 40 % fewer than Karpenter's are reached wherever they are not fewer than that.
 func TestPublicConsolidations(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	want := map[string]karpenter{
 		"p3-consolidate-100":      {15.71, 770, true},
 		"p3-consolidate-100-4xl":  {16.85, 869, true},

@@ -22,9 +22,7 @@ import (
 func TestFamiliesAgainstKarpenter(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	if testkit.Raced {
-		t.Skip("plans are made by one goroutine: TestFamiliesAgainstGreed makes one of them")
-	}
+	testkit.Unraced(t)
 	for _, f := range families() {
 		sizes := slices.Sorted(maps.Keys(f.karpenter))
 		if os.Getenv("CONSOLIDATE_NODES") != "" {

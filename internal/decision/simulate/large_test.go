@@ -18,9 +18,7 @@ import (
 func TestALargeClusterComesNearTheBound(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	if testkit.Raced {
-		t.Skip("it takes a minute with the race detector, and one search has one goroutine")
-	}
+	testkit.Unraced(t)
 	all := families()
 	at := slices.IndexFunc(all, func(f family) bool { return f.name == cmp.Or(os.Getenv("CONSOLIDATE_FAMILY"), "mixed") })
 	if at < 0 {

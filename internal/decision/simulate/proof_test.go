@@ -14,9 +14,7 @@ import (
 func TestProofGoesToTheLast(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	if testkit.Raced {
-		t.Skip("one solve of many seconds, in one goroutine")
-	}
+	testkit.Unraced(t)
 	const atLeast = 449.14
 	c, err := Scenario(filepath.Join("testdata", "p1a-diverse-fake400-2000.json.gz"), time.Unix(0, 0))
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // drawScenario draws a small scenario with rules of every kind.
@@ -155,6 +156,7 @@ func TestScenariosThatFailedOnce(t *testing.T) {
 // that order, the cloud may take another zone, and the next plan has the pods.
 func TestManyRandomScenarios(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	const scenarios, parts = 2000, 4
 	start, _ := strconv.Atoi(os.Getenv("RANDOM_FROM"))
 	for part := range parts {
@@ -174,6 +176,7 @@ func TestManyRandomScenarios(t *testing.T) {
 // them, against the prices of plans, of small scenarios where many are the least there are.
 func TestProvenBounds(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	exact := 0
 	const scenarios = 300
 	for seed := range scenarios {

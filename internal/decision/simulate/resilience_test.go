@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // shareOnNode returns the largest share of a workload of ten pods or more that one new node has. It shares
@@ -32,6 +33,7 @@ func shareOnNode(s *scenario.Scenario, p *scenario.Plan) (most float64) {
 // and half of the plans cost no more than 2 % more.
 func TestSpreadPlansOfPublicScenarios(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	const premium, median, most, zoneMost = 0.03, 1.02, 0.25, 0.5
 	// dear are the scenarios where a quarter costs more than the premium, and what is reached within it.
 	dear := map[string]float64{"p2-small-cluster-4xl": 0.5}

@@ -10,6 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 // TestTeamsAreConsolidatedApart: the pool leaves the label team open, so each node gets that
@@ -17,6 +18,7 @@ import (
 // knows nothing of that.
 func TestTeamsAreConsolidatedApart(t *testing.T) {
 	t.Parallel()
+	testkit.Unraced(t)
 	for seed := range uint64(3) {
 		snap := family{name: "teams", fill: 0.55, small: true}.generate(t, 60, seed).Snapshot(time.Unix(0, 0))
 		for i := range snap.Pools {
