@@ -59,7 +59,7 @@ examples/provider-node/node_modules: examples/provider-node/package-lock.json
 # for much of its time, so that three at once fit two cores.
 .PHONY: test-cluster
 test-cluster: build karpenter bin/image examples/provider-node/node_modules ## test on dev clusters: e2e; with the race detector API, oracle, conformance of the simulations; then the dev cluster itself
-	{ $(CLUSTER_ENV) $(TEST) -parallel 3 -skip '^TestInstall' $(filter %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) $(TEST) -race $(filter-out %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
+	{ $(CLUSTER_ENV) $(TEST) -parallel 3 -skip '^TestInstall|^TestClusterAPI' $(filter %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) $(TEST) -race -skip '^TestClusterAPI' $(filter-out %/e2e,$(CLUSTER_PACKAGES)) && $(CLUSTER_ENV) go -C devcluster test -json ./... ; } | $(REPORT)
 
 .PHONY: test-install
 test-install: build karpenter bin/image install-tools ## install, upgrade and misconfigure the Helm chart with real Helm and kubectl, on dev clusters and a registry on loopback
@@ -177,6 +177,10 @@ soak-e2e: build ## consolidate 200 nodes under 20 PodDisruptionBudgets, also whi
 soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a simulated AWS account, and stop a leader PAUSES=n (5) times; SEED=n chooses
 	go test -count=1 -parallel 1 -timeout 2h -v -run 'TestCrash$$|TestReplicas$$' ./test/e2e -args -crashes=$(or $(KILLS),50) -pauses=$(or $(PAUSES),5) -crash-seed=$(or $(SEED),1)
 
+.PHONY: soak-capi
+soak-capi: build bin/capi ## kill -9 the controller and Cluster API's controllers at KILLS=n (20) random moments; SEED=n chooses
+	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi go test -count=1 -timeout 1h -v -run '^TestClusterAPI$$' ./test/e2e -args -capi-kills=$(or $(KILLS),20) -crash-seed=$(or $(SEED),1)
+
 .PHONY: soak-hostile
 soak-hostile: build ## apply OBJECTS=n (500) hostile objects with lists of up to MOST=n (50) to a real API server beside ordinary pods; SEED=n chooses
 	go test -count=1 -parallel 1 -timeout 4h -v -run 'TestHostileObjects$$' ./test/e2e -args -hostile-objects=$(or $(OBJECTS),500) -hostile-most=$(or $(MOST),50) -hostile-rounds=$(or $(ROUNDS),5) -hostile-slower=2 -hostile-wait=0 -hostile-seed=$(or $(SEED),1)
@@ -252,7 +256,7 @@ bin/capi:
 
 .PHONY: test-capi
 test-capi: build bin/capi ## test the provider clusterapi against Cluster API's own controllers and its Dev provider
-	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi go test -count=1 -timeout 20m -v -run '^TestRealControllers$$' ./internal/cloud/clusterapi
+	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi $(TEST) -run '^TestClusterAPI' ./internal/cloud/clusterapi ./test/e2e | $(REPORT)
 
 .PHONY: release
 release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3

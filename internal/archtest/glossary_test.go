@@ -40,6 +40,8 @@ var foreign = map[string][]string{
 	"api/clusterapi/v1alpha1":                              {"machine"},
 	"internal/cloud/clusterapi":                            {"machine"},
 	"internal/cloud/clusterapi/capacity.go":                {"guest"}, // a field of KubeVirt's
+	"internal/testkit/capi":                                {"machine"},
+	"test/e2e/clusterapi_test.go":                          {"machine"},
 	"deploy/kubernetes/providers/clusterapi.yaml":          {"machine"},
 	"deploy/charts/karpenter/files/rights/clusterapi.yaml": {"machine"},
 	"docs/reference/rights.md":                             {"machine"},

@@ -46,6 +46,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"a launch that broke off is completed":                brokenOff,
 		"manifests for the earlier provider work as they are": earlierManifests,
 		"MachineDeployments of two Clusters are not mixed":    twoClusters,
+		"replicas that the earlier provider made are adopted": replicas,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // connect starts a dev cluster that has Cluster API's kinds in some versions, and our own.
 func connect(t *testing.T, versions ...string) client.WithWatch {

@@ -36,6 +36,9 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 	if err != nil {
 		return "", err
 	}
+	if r.Replica { // its MachineDeployment keeps it as it should be
+		return "", nil
+	}
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: r.Deployment}
 	candidates, err := p.candidates(ctx, class)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit/capi"
 )
 
 // The groups of Cluster API and of two of its providers.
@@ -24,34 +26,22 @@ const (
 	finalizer                        = "machine.cluster.x-k8s.io"
 )
 
-// definition returns a CRD that keeps whatever it is given.
-func definition(group, kind, plural string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
-	d := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
-		},
-	}
-	for i, v := range versions {
-		d.Spec.Versions = append(d.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
-			Name: v, Served: true, Storage: i == 0, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}},
-		})
-	}
-	return d
-}
-
 // definitions returns the kinds of a management cluster that serves versions of Cluster API.
 func definitions(versions ...string) (all []*apiextensionsv1.CustomResourceDefinition) {
 	for kind, plural := range map[string]string{"Cluster": "clusters", "Machine": "machines", "MachineDeployment": "machinedeployments"} {
-		all = append(all, definition(coreGroup, kind, plural, versions...))
+		d := capi.Definition(coreGroup, kind, plural, versions...)
+		for i := range d.Spec.Versions {
+			if kind == "MachineDeployment" {
+				d.Spec.Versions[i].Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}
+			}
+		}
+		all = append(all, d)
 	}
 	for kind, plural := range map[string]string{"TestMachine": "testmachines", "TestMachineTemplate": "testmachinetemplates"} {
-		all = append(all, definition(infraGroup, kind, plural, "v1beta1"))
+		all = append(all, capi.Definition(infraGroup, kind, plural, "v1beta1"))
 	}
 	for kind, plural := range map[string]string{"KubeadmConfig": "kubeadmconfigs", "KubeadmConfigTemplate": "kubeadmconfigtemplates"} {
-		all = append(all, definition(bootGroup, kind, plural, versions...))
+		all = append(all, capi.Definition(bootGroup, kind, plural, versions...))
 	}
 	return all
 }

@@ -2,12 +2,14 @@ package clusterapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -89,7 +91,14 @@ func (p *Provider) machine(ctx context.Context, id string) (*unstructured.Unstru
 			return &all[i], nil
 		}
 	}
-	return nil, cloud.ErrNotFound
+	adopted, err := p.adoptID(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if adopted == nil {
+		return nil, cloud.ErrNotFound
+	}
+	return adopted, nil
 }
 
 // owns reads a Machine by name; ErrNotFound: there is none, or it is not ours.
@@ -126,27 +135,53 @@ func (p *Provider) Terminate(ctx context.Context, instanceID string) error {
 // end deletes a Machine. The hook is taken off first: after a crash in between the Machine is as good as
 // before, and whoever wanted its end asks again.
 func (p *Provider) end(ctx context.Context, object *unstructured.Unstructured) error {
-	name := client.ObjectKeyFromObject(object)
-	if _, holds := object.GetAnnotations()[drainHook]; holds {
-		patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:null}}}`, object.GetUID(), drainHook)
-		err := p.mgmt.client.Patch(ctx, object.DeepCopy(), client.RawPatch("application/merge-patch+json", patch))
-		if apierrors.IsNotFound(err) {
-			return cloud.ErrNotFound
+	r, err := readRecord(object)
+	isReplica := err == nil && r.Replica
+	annotations := object.GetAnnotations()
+	_, holds := annotations[drainHook]
+	_, goes := annotations[deleteAnnotation]
+	if holds || isReplica && !goes {
+		changes := map[string]any{drainHook: nil}
+		if isReplica {
+			changes[deleteAnnotation] = "yes"
 		}
-		if err != nil {
-			return fmt.Errorf("take the hook off %s %s: %w", kindMachine, name, err)
+		if err := p.annotate(ctx, object, changes); err != nil {
+			return err
 		}
 	}
-	if object.GetDeletionTimestamp() != nil {
+	switch {
+	case object.GetDeletionTimestamp() != nil:
 		return nil
+	case isReplica:
+		return p.endReplica(ctx, object, r.Deployment)
 	}
+	return p.delete(ctx, object)
+}
+
+// annotate sets annotations of a Machine, and removes those that are nil.
+func (p *Provider) annotate(ctx context.Context, object *unstructured.Unstructured, annotations map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": annotations}})
+	if err == nil {
+		err = p.mgmt.client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	}
+	if apierrors.IsNotFound(err) {
+		return cloud.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("take the hook off %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+// delete deletes a Machine.
+func (p *Provider) delete(ctx context.Context, object *unstructured.Unstructured) error {
 	uid := object.GetUID()
 	err := p.mgmt.client.Delete(ctx, object.DeepCopy(), client.Preconditions{UID: &uid})
 	if apierrors.IsNotFound(err) {
 		return cloud.ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("delete %s %s: %w", kindMachine, name, err)
+		return fmt.Errorf("delete %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
 	}
 	return nil
 }
@@ -163,8 +198,12 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 	return p.instance(ctx, object)
 }
 
-// List returns the instances of this cluster. One whose record cannot be read is left alone.
+// List returns the instances of this cluster, and adopts those of the earlier provider. One whose record cannot be
+// read is left alone.
 func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
+	if err := p.adoptNodes(ctx); err != nil {
+		return nil, err
+	}
 	all, err := p.owned(ctx)
 	if err != nil {
 		return nil, err

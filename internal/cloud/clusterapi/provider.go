@@ -258,7 +258,7 @@ func (p *Provider) find(ctx context.Context, class *clusterapiv1alpha1.ClusterAP
 		return nil, err
 	}
 	for i := range owned {
-		if r, err := readRecord(&owned[i]); err == nil {
+		if r, err := readRecord(&owned[i]); err == nil && !r.Replica { // those count as replicas
 			f.ours[client.ObjectKey{Namespace: owned[i].GetNamespace(), Name: r.Deployment}]++
 		}
 	}

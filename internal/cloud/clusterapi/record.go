@@ -35,6 +35,8 @@ type record struct {
 	Bootstrap      reference `json:"bootstrap,omitzero"`
 	// BootstrapHash is that of the bootstrap template's content, in its version.
 	BootstrapHash string `json:"bootstrapHash,omitempty"`
+	// Replica: the earlier provider made it, as a replica of the MachineDeployment. Nothing more is known.
+	Replica bool `json:"replica,omitempty"`
 	// Labels, Capacity and Allocatable are those of the Node.
 	Labels      map[string]string `json:"labels"`
 	Capacity    quantity.List     `json:"capacity"`

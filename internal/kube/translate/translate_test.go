@@ -334,6 +334,7 @@ func TestNodeThatIsStarting(t *testing.T) {
 		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
 		karpenterv1.UnregisteredTaint(),
 		{Key: "readiness.k8s.io/x", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
 	}
 	node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), "gpu": resource.MustParse("0")}
 
@@ -355,7 +356,7 @@ func TestNodeThatIsStarting(t *testing.T) {
 		t.Errorf("what it does not report yet is taken from the claim: %v", m.Allocatable)
 	}
 	node.Labels[karpenterv1.NodeInitializedLabelKey] = "true"
-	if m = translate.Node(node, nc, podNow); len(m.Taints) != 5 || m.Allocatable["gpu"] != 0 {
+	if m = translate.Node(node, nc, podNow); len(m.Taints) != 6 || m.Allocatable["gpu"] != 0 {
 		t.Errorf("once initialized it speaks for itself: %v %v", m.Taints, m.Allocatable)
 	}
 }

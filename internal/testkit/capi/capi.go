@@ -1,0 +1,157 @@
+package capi
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit"
+)
+
+// The groups of Cluster API, and the namespace and Cluster that everything is in.
+const (
+	CoreGroup, InfraGroup = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"
+	Namespace, Name       = "default", "metal"
+
+	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
+	clusterNameLabel  = CoreGroup + "/cluster-name"
+	kubernetesVersion = "v1.37.1"
+
+	// connectMost is how long Cluster API may take to connect to the cluster. It tries every 30 seconds.
+	connectMost = 3 * time.Minute
+)
+
+// The MachineDeployments: the nodes of Metal are of the Dev provider, those of Short never come.
+const (
+	Metal, Short = "metal", "short"
+	// CPUs and Memory are what a node of either has.
+	CPUs, Memory = 4, "8Gi"
+)
+
+// Cluster is a management cluster with the MachineDeployments Metal and Short.
+type Cluster struct {
+	t        testing.TB
+	client   client.Client
+	programs string
+	config   string
+	managers map[string]*manager
+}
+
+// Start installs Cluster API into a dev cluster and runs its controllers until the test ends. The test is skipped
+// where testkit.Binary skips it.
+func Start(t testing.TB, dev *testkit.Cluster, c client.Client) *Cluster {
+	t.Helper()
+	m := &Cluster{t: t, client: c, programs: testkit.Binary(t, "capi"), config: dev.Kubeconfig, managers: map[string]*manager{}}
+	all, err := definitions(m.programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := envtest.InstallCRDs(dev.Config, envtest.CRDInstallOptions{CRDs: all}); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range Programs() {
+		m.Run(program)
+	}
+	m.create()
+	m.awaitConnection()
+	return m
+}
+
+// awaitConnection returns when Cluster API has connected to the cluster: before, it does nothing about Machines, and
+// asks about each of them again ever later.
+func (m *Cluster) awaitConnection() {
+	m.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: CoreGroup, Version: "v1beta2", Kind: "Cluster"})
+	testkit.Eventually(m.t, connectMost, func() error {
+		if err := m.client.Get(m.t.Context(), client.ObjectKey{Namespace: Namespace, Name: Name}, o); err != nil {
+			return err
+		}
+		all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range all {
+			if c, ok := c.(map[string]any); ok && c["type"] == "RemoteConnectionProbe" && c["status"] == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("Cluster API has not connected to the cluster: %v", all)
+	})
+}
+
+// create makes a Cluster whose control plane is the dev cluster, and the MachineDeployments.
+func (m *Cluster) create() {
+	m.t.Helper()
+	kubeconfig, err := os.ReadFile(m.config)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for name, value := range map[string][]byte{Name + "-kubeconfig": kubeconfig, "data": []byte("#!/bin/sh")} {
+		m.add(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{clusterNameLabel: Name}},
+			Type:       "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": value},
+		})
+	}
+	// An annotation, since the Dev provider 1.14.2 panics without one.
+	m.add(m.object("apiVersion: %s/v1beta2\nkind: DevCluster\nmetadata: {name: %s, annotations: {a: b}}\nspec: {backend: {inMemory: {}}}", InfraGroup, Name))
+	m.add(m.object("apiVersion: %s/v1beta1\nkind: TestControlPlane\nmetadata: {name: %s}\nspec: {version: %s}", controlPlaneGroup, Name, kubernetesVersion))
+	m.add(m.object("apiVersion: %[1]s/v1beta2\nkind: Cluster\nmetadata: {name: %[3]s}\nspec: {infrastructureRef: {apiGroup: %[2]s, kind: DevCluster, name: %[3]s}, controlPlaneRef: {apiGroup: %[4]s, kind: TestControlPlane, name: %[3]s}}", CoreGroup, InfraGroup, Name, controlPlaneGroup))
+	m.add(m.object("apiVersion: %s/v1beta2\nkind: DevMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {backend: {inMemory: {vm: {provisioning: {startupDuration: 2s}}, node: {provisioning: {startupDuration: 1s}}}}}}}", InfraGroup, Metal))
+	m.add(m.object("apiVersion: %s/v1beta1\nkind: TestMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {}}}", InfraGroup, Short))
+	plane := &unstructured.Unstructured{}
+	plane.SetGroupVersionKind(schema.GroupVersionKind{Group: controlPlaneGroup, Version: "v1beta1", Kind: "TestControlPlane"})
+	if err := m.client.Get(m.t.Context(), client.ObjectKey{Namespace: Namespace, Name: Name}, plane); err != nil {
+		m.t.Fatal(err)
+	}
+	plane.Object["status"] = map[string]any{"initialization": map[string]any{"controlPlaneInitialized": true}, "externalManagedControlPlane": true, "version": kubernetesVersion}
+	if err := m.client.Status().Update(m.t.Context(), plane); err != nil {
+		m.t.Fatal(err)
+	}
+	// The fields of rollout and the label of the deployment are those that Cluster API's webhooks set.
+	for name, kind := range map[string]string{Metal: "DevMachineTemplate", Short: "TestMachineTemplate"} {
+		m.add(m.object(`apiVersion: cluster.x-k8s.io/v1beta2
+kind: MachineDeployment
+metadata:
+  name: %[1]s
+  labels: {node.cluster.x-k8s.io/karpenter-member: ""}
+  annotations: {capacity.cluster-autoscaler.kubernetes.io/cpu: "%[4]d", capacity.cluster-autoscaler.kubernetes.io/memory: %[5]s}
+spec:
+  clusterName: %[3]s
+  replicas: 0
+  rollout: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}
+  selector: {matchLabels: {cluster.x-k8s.io/deployment-name: %[1]s}}
+  template:
+    metadata: {labels: {cluster.x-k8s.io/deployment-name: %[1]s, cluster.x-k8s.io/cluster-name: %[3]s}}
+    spec:
+      clusterName: %[3]s
+      version: %[6]s
+      bootstrap: {dataSecretName: data}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %[2]s, name: %[1]s}
+`, name, kind, Name, CPUs, Memory, kubernetesVersion))
+	}
+}
+
+// object reads an object of Namespace from YAML.
+func (m *Cluster) object(format string, args ...any) *unstructured.Unstructured {
+	m.t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(fmt.Appendf(nil, format, args...), &o.Object); err != nil {
+		m.t.Fatal(err)
+	}
+	o.SetNamespace(Namespace)
+	return o
+}
+
+func (m *Cluster) add(o client.Object) {
+	m.t.Helper()
+	if err := m.client.Create(m.t.Context(), o); err != nil {
+		m.t.Fatalf("create %s: %v", o.GetName(), err)
+	}
+}

@@ -1,0 +1,100 @@
+package capi
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const joinEvery = 100 * time.Millisecond
+
+// List returns the objects of a kind of v1beta2 that are in Namespace.
+func (m *Cluster) List(ctx context.Context, group, kind string) ([]unstructured.Unstructured, error) {
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta2", Kind: kind + "List"})
+	err := m.client.List(ctx, all, client.InNamespace(Namespace))
+	return all.Items, err
+}
+
+// RunKubelets has every virtual machine of the Dev provider join as a Node, until the test ends. Its kubelet has the
+// taints that a template of a user has: one until Dovetail has registered the Node, and the one that
+// kubeadm's templates have until Cluster API has copied the Machine's labels.
+func (m *Cluster) RunKubelets() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(m.t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(joinEvery)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			m.joinAll(ctx)
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	m.t.Cleanup(func() { cancel(); <-done })
+}
+
+func (m *Cluster) joinAll(ctx context.Context) {
+	all, err := m.List(ctx, InfraGroup, "DevMachine")
+	if err != nil {
+		return // the next round will do
+	}
+	var nodes corev1.NodeList
+	if err := m.client.List(ctx, &nodes); err != nil {
+		return
+	}
+	joined := map[string]bool{}
+	for i := range nodes.Items {
+		joined[nodes.Items[i].Name] = true
+	}
+	for i := range all {
+		id, _, _ := unstructured.NestedString(all[i].Object, "spec", "providerID")
+		provisioned, _, _ := unstructured.NestedBool(all[i].Object, "status", "initialization", "provisioned")
+		// A kubelet registers its Node once: it does not do it again when somebody deletes the Node.
+		if name := all[i].GetName(); id != "" && provisioned && all[i].GetDeletionTimestamp() == nil && !joined[name] && !m.hadNode(ctx, name) {
+			m.join(ctx, &all[i], id)
+		}
+	}
+}
+
+// hadNode reports whether Cluster API has seen the Node of a Machine.
+func (m *Cluster) hadNode(ctx context.Context, name string) bool {
+	machine := &unstructured.Unstructured{}
+	machine.SetGroupVersionKind(schema.GroupVersionKind{Group: CoreGroup, Version: "v1beta2", Kind: "Machine"})
+	if err := m.client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: name}, machine); err != nil {
+		return true
+	}
+	node, _, _ := unstructured.NestedString(machine.Object, "status", "nodeRef", "name")
+	return node != "" || machine.GetDeletionTimestamp() != nil
+}
+
+// join makes the Node of a virtual machine. If that has ended meanwhile, so has its kubelet.
+func (m *Cluster) join(ctx context.Context, machine *unstructured.Unstructured, id string) {
+	name := machine.GetName()
+	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(CPUs, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(Memory), corev1.ResourcePods: resource.MustParse("110")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kwok.x-k8s.io/node": "fake", corev1.LabelHostname: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"}, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+		Spec: corev1.NodeSpec{ProviderID: id, Taints: []corev1.Taint{
+			{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute},
+			{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
+		}},
+		Status: corev1.NodeStatus{Capacity: amounts, Allocatable: amounts},
+	}
+	if err := m.client.Create(ctx, node); err != nil {
+		return
+	}
+	err := m.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)
+	if apierrors.IsNotFound(err) {
+		_ = m.client.Delete(ctx, node) // whoever ended the machine has not seen it
+	}
+}
