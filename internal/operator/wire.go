@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/describe"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // renewDeadline is how long the leader tries to renew its lease before it gives up; it is
@@ -180,13 +181,32 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 
 // transforms returns what is changed in objects before they are kept, by kind.
 func transforms(s *Settings) map[client.Object]cache.ByObject {
-	by := map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(s)}}
+	by := map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(s)}, &corev1.Pod{}: {Transform: trimPods()}, &corev1.Node{}: {Transform: trimNode}}
 	if gates, err := s.Gates(); err == nil && !gates["CapacityBuffer"] { // else a buffer may name them
 		by[&appsv1.ReplicaSet{}], by[&appsv1.StatefulSet{}] = cache.ByObject{Transform: dropTemplate}, cache.ByObject{Transform: dropTemplate}
 	}
 	kind, only := onlyPause(leaseNamespace(s))
 	by[kind] = only
 	return by
+}
+
+// trimPods returns what takes from pods what nobody reads: there are many, and that is most of them.
+func trimPods() toolscache.TransformFunc {
+	trimmer := &translate.PodTrimmer{}
+	return func(o any) (any, error) {
+		if pod, ok := o.(*corev1.Pod); ok {
+			trimmer.Trim(pod)
+		}
+		return o, nil
+	}
+}
+
+// trimNode takes from a Node the images that it has, which nobody reads.
+func trimNode(o any) (any, error) {
+	if node, ok := o.(*corev1.Node); ok {
+		node.ManagedFields, node.Status.Images = nil, nil
+	}
+	return o, nil
 }
 
 // dropTemplate takes from a controller of pods what nobody reads: there are many old ReplicaSets.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 // pageSize is how many objects are asked for at once.
@@ -169,7 +169,7 @@ func bare(o client.Object) client.Object {
 	o.SetManagedFields(nil)
 	kept := map[string]string{}
 	for k, v := range o.GetAnnotations() {
-		if saying(k) {
+		if translate.ReadsAnnotation(k) {
 			kept[k] = v
 		}
 	}
@@ -179,9 +179,9 @@ func bare(o client.Object) client.Object {
 	o.SetAnnotations(kept)
 	switch o := o.(type) {
 	case *corev1.Pod:
-		barePod(&o.Spec)
-		bareStatuses(o.Status.InitContainerStatuses)
-		bareStatuses(o.Status.ContainerStatuses)
+		translate.TrimPodSpec(&o.Spec)
+		translate.TrimStatuses(o.Status.InitContainerStatuses)
+		translate.TrimStatuses(o.Status.ContainerStatuses)
 		o.Status.EphemeralContainerStatuses = nil
 		o.Status.PodIP, o.Status.PodIPs, o.Status.HostIP, o.Status.HostIPs = "", nil, "", nil
 	case *appsv1.DaemonSet:
@@ -212,46 +212,7 @@ func bare(o client.Object) client.Object {
 	return o
 }
 
-// saying reports whether somebody here reads an annotation.
-func saying(key string) bool {
-	prefix, _, _ := strings.Cut(key, "/")
-	return prefix == "dovetail.sh" || prefix == "karpenter.sh" || prefix == "cluster-autoscaler.kubernetes.io" || strings.HasPrefix(prefix, "karpenter.") ||
-		slices.Contains([]string{
-			corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, "volume.kubernetes.io/selected-node",
-			"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "storageclass.kubernetes.io/is-default-class",
-		}, key)
-}
-
 func bareTemplate(t *corev1.PodTemplateSpec) {
-	barePod(&t.Spec)
+	translate.TrimPodSpec(&t.Spec)
 	t.Annotations = nil
-}
-
-// barePod leaves of a pod what a scheduler reads.
-func barePod(spec *corev1.PodSpec) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			list[i] = corev1.Container{
-				Name: c.Name, Image: "none", Ports: c.Ports, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
-			}
-		}
-	}
-	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil, nil, nil, nil
-	for i := range spec.Volumes {
-		v := &spec.Volumes[i]
-		source := corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim, Ephemeral: v.Ephemeral, EmptyDir: v.EmptyDir}
-		if v.HostPath != nil {
-			source.HostPath = &corev1.HostPathVolumeSource{Path: "/none"}
-		}
-		v.VolumeSource = source
-	}
-	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.VolumeSource == corev1.VolumeSource{} })
-}
-
-// bareStatuses leaves of containers' states what in-place resizes say.
-func bareStatuses(list []corev1.ContainerStatus) {
-	for i := range list {
-		list[i] = corev1.ContainerStatus{Name: list[i].Name, AllocatedResources: list[i].AllocatedResources, Resources: list[i].Resources, Started: list[i].Started, Ready: list[i].Ready}
-	}
 }

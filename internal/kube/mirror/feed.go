@@ -208,7 +208,7 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	had := s.pods.all[object.UID]
 	needed := had != nil && s.assignments.needsNode(had)
 	reportUnread(s, had, object)
-	now := s.pods.read(object)
+	now := s.pods.read(object, had)
 	if had != nil {
 		now.history = had.history
 	}

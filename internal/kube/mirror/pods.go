@@ -101,13 +101,17 @@ func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex 
 }
 
 // read makes a pod from its object and counts it at its constraints. It does not add it to the
-// index.
-func (x *podIndex) read(object *corev1.Pod) *pod {
+// index. had is the state before; nil: there is none.
+func (x *podIndex) read(object *corev1.Pod, had *pod) *pod {
 	asks, failed := asksForNode(object)
-	return &pod{
-		object: object, asksForNode: asks, hasFailed: failed,
-		hasClaims: len(translate.ClaimsOf(object)) > 0, constraints: x.constraints(object),
+	p := &pod{object: object, asksForNode: asks, hasFailed: failed, hasClaims: len(translate.ClaimsOf(object)) > 0}
+	if had != nil && len(x.siblings.constraints) == 0 && translate.SameConstraints(had.object, object) {
+		p.constraints = had.constraints
+		p.constraints.pods++
+	} else {
+		p.constraints = x.constraints(object)
 	}
+	return p
 }
 
 // add puts a pod into the index. An earlier state of the pod must have been released before.

@@ -3,6 +3,7 @@ package translate
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -73,6 +74,23 @@ func ConstraintsKey(p *corev1.Pod) string {
 		return string(p.UID)
 	}
 	return string(b)
+}
+
+// SameConstraints reports whether two states of a pod surely have the same constraints. It takes little time if they
+// share memory, as PodTrimmer has them do.
+func SameConstraints(a, b *corev1.Pod) bool {
+	if a.Namespace != b.Namespace || ClaimsDevices(a) || ClaimsDevices(b) || isInPlaceResized(a) || isInPlaceResized(b) || !reflect.DeepEqual(a.Labels, b.Labels) {
+		return false
+	}
+	was, is := a.Spec, b.Spec
+	was.NodeName, is.NodeName = "", ""
+	return reflect.DeepEqual(&was, &is)
+}
+
+// isInPlaceResized reports whether the status of a pod says something of its resources.
+func isInPlaceResized(p *corev1.Pod) bool {
+	return len(p.Status.ContainerStatuses)+len(p.Status.InitContainerStatuses) > 0 || p.Status.Resources != nil || p.Status.AllocatedResources != nil ||
+		resource.IsPodResizeInfeasible(p) || resource.IsPodResizeDeferred(p)
 }
 
 // PodConstraints returns everything that decides where a pod can go. restricted are the label

@@ -1,0 +1,178 @@
+package translate
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+)
+
+// workloadsMost bounds how many workloads a PodTrimmer remembers. With more it begins anew.
+const workloadsMost = 5_000
+
+// PodTrimmer takes from pods what nobody here reads, and lets pods of one workload share the memory of what is
+// alike in them. What it has trimmed is for reading only.
+type PodTrimmer struct {
+	mu sync.Mutex
+	// alike has a trimmed pod of each workload, by the UID of its owner.
+	alike map[types.UID]*corev1.Pod
+}
+
+// Trim trims a pod in place.
+func (t *PodTrimmer) Trim(p *corev1.Pod) {
+	TrimPod(p)
+	if len(p.OwnerReferences) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	owner := p.OwnerReferences[0].UID
+	if like := t.alike[owner]; like != nil {
+		shareAlike(p, like)
+	}
+	if len(t.alike) >= workloadsMost || t.alike == nil {
+		t.alike = map[types.UID]*corev1.Pod{}
+	}
+	t.alike[owner] = p
+}
+
+// shareAlike has a pod share what is equal in another one.
+func shareAlike(p, like *corev1.Pod) {
+	share(&p.Namespace, &like.Namespace)
+	share(&p.GenerateName, &like.GenerateName)
+	share(&p.Labels, &like.Labels)
+	share(&p.Annotations, &like.Annotations)
+	share(&p.OwnerReferences, &like.OwnerReferences)
+	node := p.Spec.NodeName
+	p.Spec.NodeName = like.Spec.NodeName
+	share(&p.Spec, &like.Spec)
+	p.Spec.NodeName = node
+	share(&p.Status.QOSClass, &like.Status.QOSClass)
+	share(&p.Status.Phase, &like.Status.Phase)
+}
+
+func share[T any](mine, other *T) {
+	if reflect.DeepEqual(mine, other) {
+		*mine = *other
+	}
+}
+
+// TrimPod takes from a pod what nobody here reads: how its containers run, and what its kubelet says of them.
+func TrimPod(p *corev1.Pod) {
+	p.ManagedFields = nil
+	p.Annotations = trimAnnotations(p.Annotations)
+	TrimPodSpec(&p.Spec)
+	s := &p.Status
+	s.PodIP, s.PodIPs, s.HostIP, s.HostIPs, s.EphemeralContainerStatuses = "", nil, "", nil, nil
+	s.Conditions = trimConditions(s.Conditions)
+	if isResized(p) {
+		TrimStatuses(s.InitContainerStatuses)
+		TrimStatuses(s.ContainerStatuses)
+	} else {
+		s.InitContainerStatuses, s.ContainerStatuses = nil, nil
+	}
+}
+
+func trimAnnotations(annotations map[string]string) (kept map[string]string) {
+	for key, value := range annotations {
+		if ReadsAnnotation(key) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
+// trimConditions leaves the conditions that say whether a pod asks for a node, is ready, is being evicted, or is resized.
+func trimConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
+	for i := range all {
+		for _, read := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress} {
+			if all[i].Type == read {
+				all[i].Type = read // one string for all
+				kept = append(kept, all[i])
+			}
+		}
+	}
+	return slices.Clip(kept)
+}
+
+// isResized reports whether what a pod has differs from what its spec asks for, so that its status counts.
+func isResized(p *corev1.Pod) bool {
+	if resourcehelper.IsPodResizeInfeasible(p) || resourcehelper.IsPodResizeDeferred(p) || p.Status.Resources != nil || p.Status.AllocatedResources != nil {
+		return true
+	}
+	asked := map[string]corev1.ResourceList{}
+	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			asked[list[i].Name] = list[i].Resources.Requests
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			s := &list[i]
+			if s.AllocatedResources != nil && !sameAmounts(s.AllocatedResources, asked[s.Name]) || s.Resources != nil && s.Resources.Requests != nil && !sameAmounts(s.Resources.Requests, asked[s.Name]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func sameAmounts(a, b corev1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, amount := range a {
+		if other, has := b[name]; !has || amount.Cmp(other) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// TrimPodSpec leaves of a pod's spec what a scheduler reads.
+func TrimPodSpec(spec *corev1.PodSpec) {
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			list[i] = corev1.Container{
+				Name: c.Name, Image: "none", Ports: c.Ports, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
+			}
+		}
+	}
+	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil, nil, nil, nil
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		source := corev1.VolumeSource{PersistentVolumeClaim: v.PersistentVolumeClaim, Ephemeral: v.Ephemeral, EmptyDir: v.EmptyDir}
+		if v.HostPath != nil {
+			source.HostPath = &corev1.HostPathVolumeSource{Path: "/none"}
+		}
+		v.VolumeSource = source
+	}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return v.VolumeSource == corev1.VolumeSource{} })
+}
+
+// TrimStatuses leaves of containers' states what in-place resizes say.
+func TrimStatuses(list []corev1.ContainerStatus) {
+	for i := range list {
+		list[i] = corev1.ContainerStatus{Name: list[i].Name, AllocatedResources: list[i].AllocatedResources, Resources: list[i].Resources, Started: list[i].Started, Ready: list[i].Ready}
+	}
+}
+
+// ReadsAnnotation reports whether somebody here reads an annotation of pods or other objects.
+func ReadsAnnotation(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return prefix == "dovetail.sh" || prefix == karpenterv1.Group || prefix == "cluster-autoscaler.kubernetes.io" || strings.HasPrefix(prefix, "karpenter.") ||
+		slices.Contains([]string{
+			corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, "volume.kubernetes.io/selected-node",
+			"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "storageclass.kubernetes.io/is-default-class",
+		}, key)
+}

@@ -1,0 +1,143 @@
+package translate
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// fullPod is a pod with something in every part that a trimmer looks at.
+func fullPod(name string) *corev1.Pod {
+	yes := true
+	requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Port: intstr.FromInt32(80)}}}
+	now := metav1.NewTime(time.Unix(1e9, 0))
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, GenerateName: "web-", UID: "uid", Labels: map[string]string{"app": "web"},
+			Annotations:     map[string]string{"karpenter.sh/do-not-disrupt": "1h", "kubectl.kubernetes.io/restartedAt": "now", corev1.PodDeletionCost: "7"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "owner", Controller: &yes}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "node-of-" + name, NodeSelector: map[string]string{"disk": "ssd"}, TerminationGracePeriodSeconds: new(int64(40)), Priority: new(int32(5)),
+			Tolerations: []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}},
+			Containers: []corev1.Container{{
+				Name: "app", Image: "image", Env: []corev1.EnvVar{{Name: "A", Value: "B"}}, Resources: corev1.ResourceRequirements{Requests: requests},
+				Ports: []corev1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: corev1.ProtocolTCP}}, LivenessProbe: probe,
+			}},
+			Volumes: []corev1.Volume{
+				{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+			},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1", StartTime: &now,
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Image: "image", AllocatedResources: requests.DeepCopy(), Resources: &corev1.ResourceRequirements{Requests: requests.DeepCopy()}}},
+		},
+	}
+}
+
+// resized returns a pod whose container still has more than its spec asks for.
+func resized(name string) *corev1.Pod {
+	p := fullPod(name)
+	p.Status.ContainerStatuses[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
+	return p
+}
+
+// said is all that is read of a pod.
+func said(p *corev1.Pod) string {
+	now := time.Unix(1e9, 0).Add(time.Minute)
+	cost, why := EvictionCost(p, false)
+	return fmt.Sprintf("%s %+v %+v %+v %v %q %v %v %v %v %v %v %v", ConstraintsKey(p), *PodConstraints(p, Vocabulary{}), ReschedulablePod(p, AutoscalerRules{}, now), DoNotDisrupt(p, now),
+		cost, why, ClaimsOf(p), Terminal(p), Evicted(p), Grace(p), Mirror(p), Unwanted(p), AutoscalerRules{}.BlocksDisruption(p, now))
+}
+
+func TestATrimmedPodSaysTheSame(t *testing.T) {
+	t.Parallel()
+	infeasible := resized("infeasible")
+	infeasible.Status.Conditions = append(infeasible.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonInfeasible})
+	evicted := fullPod("evicted")
+	evicted.Status.Conditions = append(evicted.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: evictedReason})
+	local := fullPod("local")
+	local.Spec.Volumes = append(local.Spec.Volumes, corev1.Volume{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	for _, p := range []*corev1.Pod{fullPod("plain"), resized("resized"), infeasible, evicted, local, {}} {
+		before := said(p)
+		trimmer := &PodTrimmer{}
+		trimmer.Trim(fullPod("another"))
+		for range 2 { // it may be trimmed again
+			trimmer.Trim(p)
+			if diff := cmp.Diff(before, said(p)); diff != "" {
+				t.Errorf("%s (-before +trimmed):\n%s", p.Name, diff)
+			}
+		}
+	}
+}
+
+func TestPodsOfAWorkloadShareMemory(t *testing.T) {
+	t.Parallel()
+	trimmer := &PodTrimmer{}
+	a, b, other := fullPod("a"), fullPod("b"), fullPod("other")
+	other.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
+	for _, p := range []*corev1.Pod{a, b, other} {
+		trimmer.Trim(p)
+	}
+	if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
+		t.Error("pods that are alike have containers of their own")
+	}
+	if &b.Spec.Containers[0] == &other.Spec.Containers[0] {
+		t.Error("pods that differ have the same containers")
+	}
+	if b.Spec.NodeName != "node-of-b" || b.Name != "b" {
+		t.Errorf("pod b is %s on %s now", b.Name, b.Spec.NodeName)
+	}
+	if b.Spec.Containers[0].Env != nil || b.ManagedFields != nil || b.Status.PodIP != "" || b.Status.ContainerStatuses != nil {
+		t.Errorf("kept what nobody reads: %+v", b)
+	}
+}
+
+func TestATrimmerForgetsWorkloads(t *testing.T) {
+	t.Parallel()
+	trimmer := &PodTrimmer{}
+	for i := range 3 * workloadsMost {
+		p := &corev1.Pod{}
+		p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID(fmt.Sprint(i))}}
+		trimmer.Trim(p)
+	}
+	if n := len(trimmer.alike); n > workloadsMost {
+		t.Errorf("remembers %d workloads", n)
+	}
+}
+
+func TestSameConstraints(t *testing.T) {
+	t.Parallel()
+	base := func() *corev1.Pod { p := fullPod("p"); (&PodTrimmer{}).Trim(p); return p }
+	moved := base()
+	moved.Spec.NodeName = "other"
+	if !SameConstraints(base(), moved) {
+		t.Error("another node makes other constraints")
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"labels": func(p *corev1.Pod) { p.Labels = map[string]string{"app": "api"} },
+		"requests": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("3")
+		},
+		"tolerations": func(p *corev1.Pod) { p.Spec.Tolerations = nil },
+		"statuses":    func(p *corev1.Pod) { p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app"}} },
+		"devices":     func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} },
+	} {
+		p := base()
+		change(p)
+		if SameConstraints(base(), p) || SameConstraints(p, base()) {
+			t.Errorf("other %s, same constraints", name)
+		}
+	}
+}
