@@ -48,7 +48,7 @@ func (l *Loop) observe(d *record.Decision, others []plan.Refusal) []plan.Refusal
 }
 
 // differs reports whether a decision differs for any pod from the last one about that pod, and remembers it.
-// Pods that are quarantined are decided about apart, so two decisions in turn are about different pods.
+// Pods that are quarantined are decided about apart, so a decision and the next one are about different pods.
 // NodeClaims that would be created by it, and would not have been by those before, are counted.
 func (l *Loop) differs(p *plan.Plan) bool {
 	byPod, differs := p.ByPod(), false

@@ -127,8 +127,13 @@ func TestAnObserverSaysWhatIsNew(t *testing.T) {
 		changes       *corev1.Pod
 		lines, claims int
 	}{
-		{member("a", ""), 1, 1}, {member("a", ""), 0, 1}, {member("b", ""), 1, 2}, {gone("b"), 0, 2}, {member("b", ""), 1, 3},
-		{gone("a"), 0, 3}, {again, 1, 4},
+		{member("a", ""), 1, 1},
+		{member("a", ""), 0, 1},
+		{member("b", ""), 1, 2},
+		{gone("b"), 0, 2},
+		{member("b", ""), 1, 3},
+		{gone("a"), 0, 3},
+		{again, 1, 4},
 	} {
 		if err := o.store.Observe(step.changes); err != nil {
 			t.Fatal(err)
