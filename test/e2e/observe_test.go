@@ -62,6 +62,15 @@ func TestObserve(t *testing.T) {
 		}
 		return nil
 	})
+	metrics := get(t.Context(), t, observer.address("metrics")+"/metrics")
+	for _, want := range []string{
+		`nodeclaims_created_total{nodepool="general",reason="provisioned"} 1`, `nodeclaims_disrupted_total{nodepool="general",reason="empty"} 1`,
+		`voluntary_disruption_decisions_total{consolidation_type="empty",decision="delete",reason="empty"} 1`, `saving_hourly_dollars `,
+	} {
+		if !strings.Contains(metrics, "\ndovetail_observed_"+want) {
+			t.Errorf("no metric is dovetail_observed_%s", want)
+		}
+	}
 	debug := observer.address("debug")
 	for what, c := range map[string]struct {
 		args []string

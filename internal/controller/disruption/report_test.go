@@ -15,13 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/record"
+	events "k8s.io/client-go/tools/record"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
@@ -54,6 +55,25 @@ func TestDecisionsAreReported(t *testing.T) {
 		events  []string
 		counted map[string]float64 // by metric and its labels
 	}{
+		"what an observer would do is counted once": {
+			report: func(l *Loop) {
+				decision := func() *record.Decision {
+					replaced := two
+					replaced.Launch = []plan.Launch{{Pool: "p", Types: []string{"m5.large"}}}
+					return &record.Decision{Disruption: plan.Disruption{Commands: []plan.Command{replaced}, Reboots: []plan.Reboot{{Node: "c", Pool: "p"}}}}
+				}
+				l.observe(decision())
+				l.observe(decision())
+				more := decision()
+				more.Disruption.Commands = append(more.Disruption.Commands, plan.Command{Reason: disrupt.Empty, Remove: []plan.Removal{{Node: "d", Pool: "q"}}, SavingHourly: 0.5})
+				l.observe(more)
+			},
+			counted: map[string]float64{
+				"observed decisions multi replace underutilized": 1, "observed decisions reboot unhealthy": 1, "observed decisions empty delete empty": 1,
+				"observed created p underutilized": 1, "observed disrupted p underutilized": 2, "observed disrupted p unhealthy": 1, "observed disrupted q empty": 1,
+				"observed saving": 0.7,
+			},
+		},
 		"a step that a pool approved is begun": {
 			report: func(l *Loop) {
 				l.reportScores(&plan.Disruption{Commands: []plan.Command{one}, Scores: []plan.Score{{Node: "a", Pool: "p", Value: 0.7, Approved: true}}})
@@ -210,12 +230,12 @@ func TestDecisionsAreReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reported := record.NewFakeRecorder(20)
+			reported := events.NewFakeRecorder(20)
 			reported.IncludeObject = true
 			metrics := prometheus.NewRegistry()
 			l := &Loop{
 				Mirror: mirror.NewStore(mirror.Options{Now: time.Now, Manages: func(string, string) bool { return true }}),
-				Events: observe.NewRecorder(reported, time.Now), Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
+				Events: observe.NewRecorder(reported, time.Now), Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			}
 			err := l.Mirror.Observe(
 				&corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -257,6 +277,8 @@ func counted(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 		"karpenter_consolidation_moves_total": "moves", "karpenter_consolidation_score": "score",
 		"karpenter_voluntary_disruption_failed_validations_total": "failed", "karpenter_voluntary_disruption_queue_failures_total": "queue failures",
 		"karpenter_voluntary_disruption_decisions_total": "decisions", "karpenter_voluntary_disruption_decisions_by_nodepool_total": "pool's decisions",
+		"dovetail_observed_nodeclaims_created_total": "observed created", "dovetail_observed_nodeclaims_disrupted_total": "observed disrupted",
+		"dovetail_observed_voluntary_disruption_decisions_total": "observed decisions", "dovetail_observed_saving_hourly_dollars": "observed saving",
 		"karpenter_nodepools_allowed_disruptions": "allowed", "karpenter_nodepools_nodes_consuming_budgets": "going",
 	}
 	got := map[string]float64{}

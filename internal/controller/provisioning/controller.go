@@ -115,6 +115,9 @@ func (l *Loop) sync() bool {
 // then about those whose quarantine is over, so that nobody else waits for these.
 func (l *Loop) pass(ctx context.Context) error {
 	snap := l.Launcher.Snapshot()
+	if l.Observe {
+		l.forget(snap)
+	}
 	others := len(snap.Buffers) + len(snap.Excluded)
 	if len(snap.Pending)+others == 0 {
 		l.Views.Provisioned(snap, nil, nil)

@@ -58,9 +58,9 @@ type Loop struct {
 	started  time.Time
 	opened   time.Time // when the window of this decision was opened
 	synced   bool
-	reported string // the refusals of the last decision, so that each is logged once
-	decision string // the ID of the decision that is carried out
-	observed string // what was decided last, if it is not carried out
+	reported string                    // the refusals of the last decision, so that each is logged once
+	decision string                    // the ID of the decision that is carried out
+	observed map[cluster.PodRef]string // what was decided last about each pending pod, if it is not carried out
 }
 
 // Buffers is given what was planned for capacity buffers.

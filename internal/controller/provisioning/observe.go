@@ -1,11 +1,14 @@
 package provisioning
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 const (
@@ -17,13 +20,12 @@ const (
 	loggedMost = 20
 )
 
-// observe logs and keeps a decision that is not carried out, unless it is that of the last time. others are pods that
+// observe logs and keeps a decision that is not carried out, unless all of it was decided before. others are pods that
 // it is not about and that are refused; it returns them with those that it refuses.
 func (l *Loop) observe(d *record.Decision, others []plan.Refusal) []plan.Refusal {
 	p := &d.Plan
 	refused := append(slices.Clip(p.Refusals), others...)
-	if observed := p.Outline(); observed != l.observed {
-		l.observed = observed
+	if l.differs(p) {
 		id := l.identify(d)
 		if !id.IsZero() {
 			d.Claims, d.Error = make([]string, len(p.Launches)), notCarriedOut
@@ -43,4 +45,40 @@ func (l *Loop) observe(d *record.Decision, others []plan.Refusal) []plan.Refusal
 	shown.Refusals = refused
 	l.report(d.Snapshot, &shown, nil, d.Took)
 	return refused
+}
+
+// differs reports whether a decision differs for any pod from the last one about that pod, and remembers it.
+// Pods that are quarantined are decided about apart, so a decision and the next one are about different pods.
+// NodeClaims that would be created by it, and would not have been by those before, are counted.
+func (l *Loop) differs(p *plan.Plan) bool {
+	byPod, differs := p.ByPod(), false
+	if l.observed == nil {
+		l.observed = map[cluster.PodRef]string{}
+	}
+	for i := range p.Launches {
+		launch := &p.Launches[i]
+		of := cluster.PodRef{}
+		if len(launch.Pods) > 0 {
+			of = launch.Pods[0]
+		}
+		if l.observed[of] != byPod[of] {
+			l.Metrics.ObservedNodeClaimsCreated.WithLabelValues(observe.ReasonProvisioned, launch.Pool).Inc()
+		}
+	}
+	for pod, line := range byPod {
+		differs = differs || l.observed[pod] != line
+		l.observed[pod] = line
+	}
+	return differs
+}
+
+// forget drops what was decided about pods that are not pending any more.
+func (l *Loop) forget(snap *cluster.Snapshot) {
+	pending := make(map[cluster.PodRef]bool, len(snap.Pending))
+	for i := range snap.Pending {
+		pending[snap.Pending[i].PodRef] = true
+	}
+	maps.DeleteFunc(l.observed, func(pod cluster.PodRef, _ string) bool {
+		return !pending[pod] && (pod != cluster.PodRef{} || len(snap.Buffers) == 0)
+	})
 }

@@ -4,28 +4,44 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// Outline returns a text that is the same for plans that do the same for the same pods, whenever they are made and
-// whatever the prices are.
-func (p *Plan) Outline() string {
-	var lines []string
+// ByPod returns for each pod a text that is the same in plans that do the same for it, whenever they are made and
+// whatever the prices are. That of the zero PodRef is of launches for no pod.
+func (p *Plan) ByPod() map[cluster.PodRef]string {
+	done := make(map[cluster.PodRef]string, len(p.Assignments)+len(p.Refusals))
+	var podless []string
 	for i := range p.Launches {
-		launch := &p.Launches[i]
-		pods := make([]string, 0, len(launch.Pods))
-		for _, pod := range launch.Pods {
-			pods = append(pods, pod.String())
+		line := p.Launches[i].Line()
+		for _, pod := range p.Launches[i].Pods {
+			done[pod] = line
 		}
-		slices.Sort(pods)
-		lines = append(lines, launch.Outline()+" for "+strings.Join(pods, ", "))
+		if len(p.Launches[i].Pods) == 0 {
+			podless = append(podless, line)
+		}
+	}
+	if len(podless) > 0 {
+		done[cluster.PodRef{}] = sortedLines(podless)
 	}
 	for _, a := range p.Assignments {
-		lines = append(lines, fmt.Sprintf("%s on %s %s", a.Pod, a.Node, a.Claim))
+		done[a.Pod] = fmt.Sprintf("on %s %s", a.Node, a.Claim)
 	}
 	for _, r := range p.Refusals {
-		lines = append(lines, fmt.Sprintf("%s refused: %s", r.Pod, r.Why.Reason))
+		done[r.Pod] = "refused: " + string(r.Why.Reason)
 	}
-	return sortedLines(lines)
+	return done
+}
+
+// Line says what is launched, and for which pods.
+func (l *Launch) Line() string {
+	pods := make([]string, 0, len(l.Pods))
+	for _, pod := range l.Pods {
+		pods = append(pods, pod.String())
+	}
+	slices.Sort(pods)
+	return l.Outline() + " for " + strings.Join(pods, ", ")
 }
 
 // Outline returns a text that is the same for decisions that begin the same. What becomes of commands in progress is
@@ -36,7 +52,7 @@ func (d *Disruption) Outline() string {
 		lines = append(lines, d.Commands[i].Outline())
 	}
 	for i := range d.Reboots {
-		lines = append(lines, "reboot "+d.Reboots[i].Node)
+		lines = append(lines, d.Reboots[i].Outline())
 	}
 	return sortedLines(lines)
 }
@@ -54,6 +70,9 @@ func (c *Command) Outline() string {
 	}
 	return text
 }
+
+// Outline says which node is rebooted.
+func (r *Reboot) Outline() string { return "reboot " + r.Node }
 
 // Outline says of which pool and instance type a launch is in the first place.
 func (l *Launch) Outline() string {

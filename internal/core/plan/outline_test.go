@@ -1,17 +1,18 @@
 package plan
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
-// TestOutlineIsOfWhatIsDone compares plans with one that differs in one point.
-func TestOutlineIsOfWhatIsDone(t *testing.T) {
+// TestByPodIsOfWhatIsDone compares plans with one that differs in one point.
+func TestByPodIsOfWhatIsDone(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) cluster.PodRef { return cluster.PodRef{Namespace: "ns", Name: name, UID: "u-" + name} }
-	outline := func(change func(*Plan)) string {
+	byPod := func(change func(*Plan)) map[cluster.PodRef]string {
 		p := &Plan{
 			Launches: []Launch{
 				{Pool: "a", Types: []string{"m5.large", "c5.large"}, Pods: []cluster.PodRef{pod("x"), pod("y")}, PriceHourly: 0.1},
@@ -21,9 +22,9 @@ func TestOutlineIsOfWhatIsDone(t *testing.T) {
 			Refusals:    []Refusal{{Pod: pod("w"), Why: verdict.Of(verdict.TooMuchEffort, "w", "after %d steps", 7)}},
 		}
 		change(p)
-		return p.Outline()
+		return p.ByPod()
 	}
-	one := outline(func(*Plan) {})
+	one := byPod(func(*Plan) {})
 	for what, c := range map[string]struct {
 		change func(*Plan)
 		same   bool
@@ -37,10 +38,11 @@ func TestOutlineIsOfWhatIsDone(t *testing.T) {
 		"the pool":                     {func(p *Plan) { p.Launches[1].Pool = "a" }, false},
 		"a pod less":                   {func(p *Plan) { p.Launches[0].Pods = p.Launches[0].Pods[:1] }, false},
 		"another node for a pod":       {func(p *Plan) { p.Assignments[0].Node = "n2" }, false},
+		"a launch for no pod":          {func(p *Plan) { p.Launches = append(p.Launches, Launch{Pool: "a"}) }, false},
 		"nothing":                      {func(p *Plan) { *p = Plan{} }, false},
 	} {
-		if same := outline(c.change) == one; same != c.same {
-			t.Errorf("%s: the outline stays the same: %t", what, same)
+		if same := maps.Equal(byPod(c.change), one); same != c.same {
+			t.Errorf("%s: what is decided about each pod stays the same: %t", what, same)
 		}
 	}
 }

@@ -117,6 +117,11 @@ type Metrics struct {
 	// another process. Without one they are not served.
 	ProviderCalls, ProviderRefused, ProviderStarts *prometheus.CounterVec
 	ProviderConnected                              *prometheus.GaugeVec
+	// ObservedNodeClaimsCreated, ObservedNodeClaimsDisrupted, ObservedDisruptionDecisions and
+	// ObservedSavingHourlyDollars are what a controller that only observes would have done. Others do not
+	// serve them.
+	ObservedNodeClaimsCreated, ObservedNodeClaimsDisrupted, ObservedDisruptionDecisions *prometheus.CounterVec
+	ObservedSavingHourlyDollars                                                         *prometheus.GaugeVec
 	// JournalDecisions counts decisions handed to the journal, by loop and outcome.
 	JournalDecisions *prometheus.CounterVec
 	// DecisionsGivenUp counts decisions that were abandoned and repeated without some pods, by
@@ -182,6 +187,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.addPools(f)
 	m.addLoops(f, reg)
 	m.addClient(f)
+	m.addObserved(f)
 	m.reconciles = newReconciles(reg)
 	return m
 }
@@ -263,6 +269,15 @@ func (m *Metrics) addRemote(f factory) {
 	m.ProviderRefused = f.counter(own, "", "provider_refused_total", "Answers of that provider, or parts of them, that were refused, by what was wrong.", "rule")
 	m.ProviderStarts = f.counter(own, "", "provider_restarts_total", "Times that provider started anew.")
 	m.ProviderConnected = f.NewGaugeVec(prometheus.GaugeOpts{Namespace: own, Name: "provider_connected", Help: "1 while that provider answers."}, nil)
+}
+
+func (m *Metrics) addObserved(f factory) {
+	m.ObservedNodeClaimsCreated = f.counter(own, "observed", "nodeclaims_created_total", "NodeClaims that a controller that only observes would have created, by reason.", "reason", "nodepool")
+	m.ObservedNodeClaimsDisrupted = f.counter(own, "observed", "nodeclaims_disrupted_total", "NodeClaims whose removal it would have begun, by reason.", "reason", "nodepool")
+	m.ObservedDisruptionDecisions = f.counter(own, "observed", "voluntary_disruption_decisions_total", "Removals that it would have begun.", "decision", "reason", "consolidation_type")
+	m.ObservedSavingHourlyDollars = f.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: own, Subsystem: "observed", Name: "saving_hourly_dollars", Help: "What the removals that it would begin now save per hour.",
+	}, nil)
 }
 
 func (m *Metrics) addPods(f factory) {
