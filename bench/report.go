@@ -50,7 +50,8 @@ one after the other. Every plan of both is judged by `+"`internal/decision/scena
 	return b.String(), nil
 }
 
-const howTo = "\n## How to read and repeat it\n\n" +
+const howTo = "\nWhat the whole controller costs with 5,000 nodes and 100,000 pods is in [sizing](sizing.md).\n" +
+	"\n## How to read and repeat it\n\n" +
 	"`make bench` takes an hour or two, nearly all of it Karpenter's, of which it ends a process after ten minutes of CPU (`LIMIT=2m` after two);\n" +
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest and without the week. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +

@@ -163,9 +163,16 @@ func subscribe(ctx context.Context, s *Store, c cache.Cache, w watched) (toolsca
 		}
 	}
 	upsert := counted(w.upsert)
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: upsert, UpdateFunc: func(_, o any) { upsert(o) }, DeleteFunc: counted(w.remove),
-	})
+	update := func(was, is any) {
+		if !isHeartbeat(was, is) {
+			upsert(is)
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.nodes.heartbeat(is.(*corev1.Node))
+	}
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: upsert, UpdateFunc: update, DeleteFunc: counted(w.remove)})
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", w.kind, err)
 	}
