@@ -10,8 +10,10 @@ import (
 
 // The groups of Cluster API, and the namespace and Cluster that everything is in.
 const (
-	CoreGroup, InfraGroup = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"
-	Namespace, Name       = "default", "metal"
+	CoreGroup  = "cluster.x-k8s.io"
+	InfraGroup = "infrastructure.cluster.x-k8s.io"
+	Namespace  = "default"
+	Name       = "metal"
 
 	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 	clusterNameLabel  = CoreGroup + "/cluster-name"
@@ -23,9 +25,11 @@ const (
 
 // The MachineDeployments: the nodes of Metal are of the Dev provider, those of Short never come.
 const (
-	Metal, Short = "metal", "short"
+	Metal = "metal"
+	Short = "short"
 	// CPUs and Memory are what a node of either has.
-	CPUs, Memory = 4, "8Gi"
+	CPUs   = 4
+	Memory = "8Gi"
 )
 
 // Cluster is a management cluster with the MachineDeployments Metal and Short.
