@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cli/doctor"
@@ -18,6 +20,7 @@ import (
 // uninstallInput is what the flags say.
 type uninstallInput struct {
 	kubeconfig                    string
+	management, namespace         string
 	removeNodes, definitions, yes bool
 	timeout                       time.Duration
 }
@@ -37,6 +40,9 @@ more. Stop the controller first.
 With --remove-nodes the controller drains and ends all nodes, within PodDisruptionBudgets: it must
 still run. Stop it afterwards.
 
+Nodes of Cluster API keep a hook that waits for the controller. It is removed with the rest, in the
+management cluster, which is the same one unless --cluster-api-kubeconfig is given.
+
 With --definitions the definitions are deleted, too. To hand the cluster to another autoscaler of
 the same API, use none of this: dovetail untaint.`,
 		Example: `  dovetail uninstall
@@ -47,6 +53,8 @@ the same API, use none of this: dovetail untaint.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	fs.StringVar(&input.management, "cluster-api-kubeconfig", "", "how to reach the management cluster of Cluster API; empty: it is the same cluster")
+	fs.StringVar(&input.namespace, "cluster-api-namespace", "", "the namespace of the management cluster that has the Cluster; empty: any")
 	fs.BoolVar(&input.removeNodes, "remove-nodes", false, "have the controller drain and end all nodes; without it they stay")
 	fs.BoolVar(&input.definitions, "definitions", false, "delete the definitions, too")
 	fs.BoolVar(&input.yes, "yes", false, "remove; without it only what would be left is printed")
@@ -65,7 +73,11 @@ func uninstall(cmd *cobra.Command, input *uninstallInput) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), input.timeout)
 	defer cancel()
-	in, err := doctor.ReadInstalled(ctx, c, time.Now())
+	management, err := managementOf(config, input.management, input.namespace)
+	if err != nil {
+		return err
+	}
+	in, err := doctor.ReadInstalled(ctx, c, management, time.Now())
 	if err != nil {
 		return err
 	}
@@ -75,6 +87,9 @@ func uninstall(cmd *cobra.Command, input *uninstallInput) error {
 	if !input.yes {
 		fmt.Fprintln(cmd.OutOrStdout(), "nothing was changed: add --yes to remove this")
 		return nil
+	}
+	if in.LacksManagement() {
+		return errors.New("there are ClusterAPINodeClasses, and this cluster is not their management cluster: give --cluster-api-kubeconfig, so that hooks can be removed there")
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...) }
 	if input.removeNodes {
@@ -98,6 +113,22 @@ func uninstall(cmd *cobra.Command, input *uninstallInput) error {
 		return err
 	}
 	return in.DeleteDefinitions(ctx, c, say)
+}
+
+// managementOf returns the management cluster of Cluster API that flags name; own is the cluster itself.
+func managementOf(own *rest.Config, kubeconfig, namespace string) (doctor.Management, error) {
+	config := own
+	if kubeconfig != "" {
+		var err error
+		if config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+			return doctor.Management{}, fmt.Errorf("--cluster-api-kubeconfig: %w", err)
+		}
+	}
+	c, err := client.NewWithWatch(config, client.Options{})
+	if err != nil {
+		return doctor.Management{}, fmt.Errorf("reach the management cluster at %s: %w", config.Host, err)
+	}
+	return doctor.Management{Client: c, Namespace: namespace}, nil
 }
 
 // printLeft prints what there is, and what becomes of it without the controller.

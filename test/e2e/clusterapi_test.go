@@ -9,10 +9,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -31,6 +34,7 @@ const (
 	capiLife = 20 * time.Second
 
 	theController = "the controller"
+	drainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io/dovetail"
 )
 
 var capiKills = flag.Int("capi-kills", 4, "how often TestClusterAPI kills the controller or one of Cluster API's")
@@ -237,6 +241,40 @@ func (f *fleet) agree() error {
 		}
 	}
 	return nil
+}
+
+// hooked creates a Machine of Cluster API's that is of this cluster, with the hook that waits for the controller.
+func hooked(t *testing.T, cluster *testkit.Cluster, c client.Client) *unstructured.Unstructured {
+	t.Helper()
+	if _, err := envtest.InstallCRDs(cluster.Config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{capi.Definition(capi.CoreGroup, "Machine", "machines", "v1beta2")}}); err != nil {
+		t.Fatal(err)
+	}
+	system := &corev1.Namespace{}
+	noError(t, c.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: capi.CoreGroup, Version: "v1beta2", Kind: "Machine"})
+	o.SetNamespace(capi.Namespace)
+	o.SetName("m1")
+	o.SetLabels(map[string]string{"dovetail.sh/cluster-uid": string(system.UID)})
+	o.SetAnnotations(map[string]string{drainHook: "dovetail", "machine.cluster.x-k8s.io/exclude-node-draining": "", "example.com/kept": ""})
+	noError(t, c.Create(t.Context(), o))
+	other := o.DeepCopy()
+	other.SetResourceVersion("")
+	other.SetName("m2")
+	other.SetLabels(map[string]string{"dovetail.sh/cluster-uid": "another"})
+	noError(t, c.Create(t.Context(), other))
+	return o
+}
+
+// demandReleased fails unless the hook is off, and on what is of another cluster it is not.
+func demandReleased(t *testing.T, c client.Client, o *unstructured.Unstructured) {
+	t.Helper()
+	for name, want := range map[string]int{"m1": 1, "m2": 3} {
+		noError(t, c.Get(t.Context(), client.ObjectKey{Namespace: capi.Namespace, Name: name}, o))
+		if got := o.GetAnnotations(); len(got) != want {
+			t.Errorf("Machine %s has annotations %v, want %d", name, got, want)
+		}
+	}
 }
 
 // nothingLeft returns an error while there is a claim, a Machine, a virtual machine, a Node or a pod.

@@ -37,7 +37,9 @@ func TestUninstallKeepsNodes(t *testing.T) {
 	before := nodesOf(t, c)
 	tainted := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"taints":[{"key":%q,"effect":"PreferNoSchedule"},{"key":"example.com/other","effect":"PreferNoSchedule"}]}}`, translate.PreferOthersTaintKey))
 	noError(t, c.Patch(t.Context(), &corev1.Node{ObjectMeta: before[0].ObjectMeta}, tainted))
-	demand(t, uninstall("--definitions", "--yes"), 0, "deleted definition nodeclaims.karpenter.sh")
+	held := hooked(t, cluster, c)
+	demand(t, uninstall("--definitions", "--yes"), 0, "removed 1 hooks in Cluster API")
+	demandReleased(t, c, held)
 
 	testkit.Eventually(t, patience, func() error {
 		if err := c.List(t.Context(), &karpenterv1.NodeClaimList{}); err == nil {

@@ -139,7 +139,7 @@ func KnownEphemeralTaints() []corev1.Taint {
 		{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule},
 		{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: corev1.TaintEffectNoSchedule},
-		// Cluster API's, until it has copied the labels of a Machine to its Node.
+		// Cluster API's, until it has labelled the Node.
 		{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
 		UnregisteredTaint(),
 	}

@@ -18,6 +18,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
@@ -42,10 +43,18 @@ type Installed struct {
 	Webhooks    []Finding
 	// Pauses are the ConfigMaps that pause disruption.
 	Pauses []corev1.ConfigMap
+	// Held are what Cluster API does not delete without the controller.
+	Held *clusterapi.Held
+}
+
+// Management is a management cluster of Cluster API, and the namespace in it that matters; empty: any.
+type Management struct {
+	Client    client.WithWatch
+	Namespace string
 }
 
 // ReadInstalled reads what is installed.
-func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Installed, error) {
+func ReadInstalled(ctx context.Context, c client.Client, management Management, now time.Time) (*Installed, error) {
 	in := &Installed{Webhooks: webhooks(ctx, c)}
 	var err error
 	if in.Holders, _, err = holders(ctx, c, now); err != nil {
@@ -82,6 +91,13 @@ func ReadInstalled(ctx context.Context, c client.Client, now time.Time) (*Instal
 		return nil, fmt.Errorf("read ConfigMaps %s: %w", mirror.PauseConfigMap, err)
 	}
 	in.Pauses = pauses.Items
+	system := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return nil, fmt.Errorf("read the UID of the cluster: %w", err)
+	}
+	if in.Held, err = clusterapi.ReadHeld(ctx, management.Client, management.Namespace, string(system.UID)); err != nil {
+		return nil, fmt.Errorf("read the management cluster of Cluster API: %w", err)
+	}
 	for _, d := range installed(ctx, c) {
 		in.Definitions = append(in.Definitions, d.GetName())
 	}
@@ -97,6 +113,12 @@ func isMarked(n *corev1.Node) bool {
 // isLeft reports whether a taint would stay for ever without a controller.
 func isLeft(t corev1.Taint) bool {
 	return t.Key == translate.PreferOthersTaintKey || translate.IsDisruptedTaint(t)
+}
+
+// LacksManagement reports whether there are node classes of Cluster API, whose objects are in another cluster than the one
+// that was asked.
+func (in *Installed) LacksManagement() bool {
+	return in.Held.Unserved && slices.ContainsFunc(in.Classes, func(o unstructured.Unstructured) bool { return o.GetKind() == clusterapiv1alpha1.Kind })
 }
 
 // Ending returns the names of what the controller is about to end. Without it, or without its finalizer, their
@@ -136,6 +158,7 @@ func (in *Installed) Left() [][3]string {
 		{tainted, "Nodes with a taint", "take no pods, or are avoided, for ever"},
 		{len(in.Pools), "NodePools", "launch nothing"},
 		{len(in.Classes), "node classes", "cannot be deleted if they have a finalizer"},
+		{in.Held.Len(), "hooks in Cluster API", "keep Cluster API from deleting what they are on, for ever"},
 		{len(in.Pauses), "ConfigMaps " + mirror.PauseConfigMap, "pause disruption as soon as a controller is in their namespace again"},
 		{len(in.Definitions), "definitions", "stay, as Helm leaves them; deleting them deletes all NodeClaims"},
 		{len(in.Webhooks), "webhooks of earlier installations", "refuse writes"},
@@ -167,6 +190,12 @@ func (in *Installed) Orphan(ctx context.Context, c client.Client, say func(forma
 		}
 	}
 	say("deleted %d NodeClaims; their instances run on, and end when you end them", len(in.Claims))
+	if err := in.Held.Release(ctx); err != nil {
+		return err
+	}
+	if n := in.Held.Len(); n > 0 {
+		say("removed %d hooks in Cluster API, which drains these nodes itself from now on", n)
+	}
 	for i := range in.Pools {
 		if err := client.IgnoreNotFound(c.Delete(ctx, &in.Pools[i])); err != nil {
 			return fmt.Errorf("delete NodePool %s: %w", in.Pools[i].Name, err)

@@ -120,7 +120,7 @@ func (p *Provider) endReplica(ctx context.Context, object *unstructured.Unstruct
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: name}
 	deployment, err := p.mgmt.getCore(ctx, kindDeployment, key)
 	if apierrors.IsNotFound(err) {
-		return p.delete(ctx, object)
+		return p.mgmt.delete(ctx, object)
 	}
 	if err != nil {
 		return err

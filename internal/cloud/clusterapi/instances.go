@@ -2,14 +2,12 @@ package clusterapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -145,7 +143,7 @@ func (p *Provider) end(ctx context.Context, object *unstructured.Unstructured) e
 		if isReplica {
 			changes[deleteAnnotation] = "yes"
 		}
-		if err := p.annotate(ctx, object, changes); err != nil {
+		if err := p.mgmt.annotate(ctx, object, changes); err != nil {
 			return err
 		}
 	}
@@ -155,35 +153,7 @@ func (p *Provider) end(ctx context.Context, object *unstructured.Unstructured) e
 	case isReplica:
 		return p.endReplica(ctx, object, r.Deployment)
 	}
-	return p.delete(ctx, object)
-}
-
-// annotate sets annotations of a Machine, and removes those that are nil.
-func (p *Provider) annotate(ctx context.Context, object *unstructured.Unstructured, annotations map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": annotations}})
-	if err == nil {
-		err = p.mgmt.client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	}
-	if apierrors.IsNotFound(err) {
-		return cloud.ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("take the hook off %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
-	}
-	return nil
-}
-
-// delete deletes a Machine.
-func (p *Provider) delete(ctx context.Context, object *unstructured.Unstructured) error {
-	uid := object.GetUID()
-	err := p.mgmt.client.Delete(ctx, object.DeepCopy(), client.Preconditions{UID: &uid})
-	if apierrors.IsNotFound(err) {
-		return cloud.ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("delete %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
-	}
-	return nil
+	return p.mgmt.delete(ctx, object)
 }
 
 // Get returns one instance.

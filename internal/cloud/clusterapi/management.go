@@ -2,9 +2,9 @@ package clusterapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 const (
@@ -42,16 +45,24 @@ type management struct {
 	names map[string]client.ObjectKey
 }
 
-// core returns a kind of Cluster API's own, in the best version that is served.
+// core returns a kind of Cluster API's own, in the best version that is served. Versions are asked for one by one: a
+// mapper that knows none of several yet finds none if one of them is not served.
 func (m *management) core(kind string) (schema.GroupVersionKind, error) {
-	mapping, err := m.client.RESTMapper().RESTMapping(schema.GroupKind{Group: coreGroup, Kind: kind}, coreVersions()...)
-	if err != nil {
-		return schema.GroupVersionKind{}, fmt.Errorf("the management cluster has no %s of %s (%s): %w", kind, coreGroup, strings.Join(coreVersions(), ", "), err)
+	var err error
+	for _, version := range coreVersions() {
+		group := schema.GroupKind{Group: coreGroup, Kind: kind}
+		var mapping *meta.RESTMapping
+		if mapping, err = m.client.RESTMapper().RESTMapping(group, version); err == nil && mapping.GroupVersionKind.Version == version {
+			return mapping.GroupVersionKind, nil
+		}
+		if err == nil { // another version
+			err = &meta.NoKindMatchError{GroupKind: group, SearchedVersions: []string{version}}
+		}
+		if !isUnserved(err) {
+			break
+		}
 	}
-	if !slices.Contains(coreVersions(), mapping.GroupVersionKind.Version) {
-		return schema.GroupVersionKind{}, fmt.Errorf("the management cluster has %s in version %s; it must have %s", kind, mapping.GroupVersionKind.Version, strings.Join(coreVersions(), " or "))
-	}
-	return mapping.GroupVersionKind, nil
+	return schema.GroupVersionKind{}, fmt.Errorf("the management cluster has no %s of %s (%s): %w", kind, coreGroup, strings.Join(coreVersions(), ", "), err)
 }
 
 // of returns the version of a kind of an infrastructure or bootstrap provider that the server prefers.
@@ -106,6 +117,34 @@ func (m *management) list(ctx context.Context, kind string, opts ...client.ListO
 		return nil, fmt.Errorf("list %ss: %w", kind, err)
 	}
 	return all.Items, nil
+}
+
+// annotate sets annotations of a Machine, and removes those that are nil.
+func (m *management) annotate(ctx context.Context, object *unstructured.Unstructured, annotations map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.GetUID(), "annotations": annotations}})
+	if err == nil {
+		err = m.client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	}
+	if apierrors.IsNotFound(err) {
+		return cloud.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("take the hook off %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+// delete deletes a Machine.
+func (m *management) delete(ctx context.Context, object *unstructured.Unstructured) error {
+	uid := object.GetUID()
+	err := m.client.Delete(ctx, object.DeepCopy(), client.Preconditions{UID: &uid})
+	if apierrors.IsNotFound(err) {
+		return cloud.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s %s: %w", kindMachine, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
 }
 
 // remember notes under which provider ID a Machine is found.

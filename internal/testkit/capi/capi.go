@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,35 +15,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
-
-// The groups of Cluster API, and the namespace and Cluster that everything is in.
-const (
-	CoreGroup, InfraGroup = "cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"
-	Namespace, Name       = "default", "metal"
-
-	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
-	clusterNameLabel  = CoreGroup + "/cluster-name"
-	kubernetesVersion = "v1.37.1"
-
-	// connectMost is how long Cluster API may take to connect to the cluster. It tries every 30 seconds.
-	connectMost = 3 * time.Minute
-)
-
-// The MachineDeployments: the nodes of Metal are of the Dev provider, those of Short never come.
-const (
-	Metal, Short = "metal", "short"
-	// CPUs and Memory are what a node of either has.
-	CPUs, Memory = 4, "8Gi"
-)
-
-// Cluster is a management cluster with the MachineDeployments Metal and Short.
-type Cluster struct {
-	t        testing.TB
-	client   client.Client
-	programs string
-	config   string
-	managers map[string]*manager
-}
 
 // Start installs Cluster API into a dev cluster and runs its controllers until the test ends. The test is skipped
 // where testkit.Binary skips it.

@@ -24,12 +24,6 @@ const linesShown = 25
 // Programs returns both.
 func Programs() []string { return []string{Core, Dev} }
 
-// manager is a program that runs.
-type manager struct {
-	cmd  *exec.Cmd
-	gone chan struct{} // closed when cmd has been reaped
-}
-
 // Run runs a program until it is killed or the test ends.
 func (m *Cluster) Run(program string) {
 	m.t.Helper()
