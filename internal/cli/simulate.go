@@ -15,6 +15,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/operator"
 )
 
+// proofRounds bounds the proof of the lower bound, unless it is asked for: most of what can be proven is by then, within
+// half a second.
+const proofRounds = 20
+
 // Exit statuses of simulate, besides 0.
 const (
 	statusBadInput = 2
@@ -76,7 +80,10 @@ was refused, 2 when the input is wrong.`,
 			if saves {
 				return simulateSavings(cmd, c, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
 			}
-			c.Options.Prove, c.Options.ResiliencePremium = prove, premium
+			c.Options.Prove, c.Options.ResiliencePremium = true, premium
+			if !prove {
+				c.Options.ProofRounds = proofRounds
+			}
 			return simulateLaunches(cmd, c, output)
 		},
 	}
@@ -86,7 +93,7 @@ was refused, 2 when the input is wrong.`,
 	cmd.Flags().Float64Var(&evictionHourly, "eviction-hourly", 0, "the older name of --consolidation-eviction-hourly-dollars")
 	_ = cmd.Flags().MarkDeprecated("eviction-hourly", "use --consolidation-eviction-hourly-dollars") // the flag is there
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
-	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute")
+	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute; without it the proof ends after some rounds")
 	cmd.Flags().Float64Var(&premium, "resilience-premium", 0, "the controller's: how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; 0: the cheapest plan")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
