@@ -80,11 +80,8 @@ was refused, 2 when the input is wrong.`,
 			if saves {
 				return simulateSavings(cmd, c, consolidate.Options{Terms: consolidate.Terms{EvictionHourly: evictionHourly, SpotToSpot: spotToSpot}}, output)
 			}
-			c.Options.Prove, c.Options.ResiliencePremium = true, premium
-			if !prove {
-				c.Options.ProofRounds = proofRounds
-			}
-			return simulateLaunches(cmd, c, output)
+			c.Options.ResiliencePremium = premium
+			return simulateLaunches(cmd, c, prove, output)
 		},
 	}
 	input.addFlags(cmd)
@@ -118,8 +115,12 @@ func simulateSavings(cmd *cobra.Command, c simulate.Case, opts consolidate.Optio
 	return saving.Print(cmd.OutOrStdout(), output)
 }
 
-// simulateLaunches prints what would be launched.
-func simulateLaunches(cmd *cobra.Command, c simulate.Case, output string) error {
+// simulateLaunches prints what would be launched, with a lower bound that is proven as far as possible, if asked for.
+func simulateLaunches(cmd *cobra.Command, c simulate.Case, prove bool, output string) error {
+	c.Options.Prove = true
+	if !prove {
+		c.Options.ProofRounds = proofRounds
+	}
 	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
 	answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
 	if err == nil && output == simulate.Table {
