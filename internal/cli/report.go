@@ -211,7 +211,7 @@ func (r *subjectReport) redacted() error {
 	for i := range results {
 		r.shared[i].Decision = results[i].Decision
 		if !results[i].Same {
-			r.notes = append(r.notes, fmt.Sprintf("redacted, decision %s is made otherwise", r.shared[i].Head.ID))
+			r.notes = append(r.notes, fmt.Sprintf("redacted, decision %s is made otherwise", r.shared[i].ID))
 		}
 	}
 	for i := range r.notes {
@@ -298,7 +298,7 @@ func (r *subjectReport) writeDecisions(to *bytes.Buffer, redacted bool) error {
 func (r *subjectReport) ids() string {
 	names := make([]string, len(r.shared))
 	for i := range r.shared {
-		names[i] = r.shared[i].Head.ID.String()
+		names[i] = r.shared[i].ID.String()
 	}
 	return strings.Join(names, ", ")
 }

@@ -81,6 +81,8 @@ type Effort struct {
 	// Prove works the bound out to the last where there are no fees, whole bins and rules
 	// included, which takes seconds.
 	Prove bool
+	// ProofRounds bounds the rounds of that, and the work of each in proportion; 0: as many as help.
+	ProofRounds int
 	// Improve is how many rounds of local search follow.
 	Improve int
 	// Evaluations bounds how many candidates local search looks at, for rounds differ much. Zero

@@ -15,6 +15,8 @@ const (
 	// proofColumns is in how many rounds fillings are gathered for that, proofRounds bounds
 	// the rounds that follow, of all parts of the question.
 	proofColumns, proofRounds = 100, 200
+	// proofColumnsMin is the least of the former where the latter are bounded.
+	proofColumnsMin = 20
 	// proofNodes bounds the search for one filling, proofTotal that for all.
 	proofNodes, proofTotal = 100_000, 10_000_000
 	// cellsPerNode is how many cells of a table take as long as a node of a search.
@@ -70,8 +72,14 @@ type limit struct {
 	sign, many float64
 }
 
-// prove works out what all items cost at least.
-func (s *solver) prove() {
+// prove works out what all items cost at least, in at most so many rounds; 0: in proofRounds.
+func (s *solver) prove(rounds int) {
+	isMany := s.m.count > proofMany && len(s.m.kinds) <= kindsMaxLowEffort
+	if rounds <= 0 || rounds > proofRounds {
+		rounds = proofRounds
+	} else if isMany {
+		return // a few rounds with tables take as long as all
+	}
 	c := newMaster(s, s.net)
 	c.lowEffort = len(s.m.kinds) > kindsMaxLowEffort
 	for _, l := range s.best.loads {
@@ -79,19 +87,20 @@ func (s *solver) prove() {
 	}
 	s.greedy.everything()
 	c.open(s.greedy.left)
-	if s.m.count > proofMany && len(s.m.kinds) <= kindsMaxLowEffort {
+	if isMany {
 		c.run(s.greedy.left, tableRounds)
 		c.tabled(s.greedy.left, tableRounds)
 	} else {
-		c.run(s.greedy.left, proofColumns)
-		c.prove(s.greedy.left, s.best.cost)
+		c.run(s.greedy.left, max(proofColumns*rounds/proofRounds, proofColumnsMin))
+		c.prove(s.greedy.left, s.best.cost, rounds)
 	}
 	s.proven = max(s.proven, c.bound)
 }
 
 // prove raises the bound. A packing of that price is known.
-func (c *master) prove(left []int, price float64) {
+func (c *master) prove(left []int, price float64, rounds int) {
 	p := newProof(c, left)
+	p.rounds, p.nodes = rounds, p.nodes*rounds/proofRounds
 	goal := price // the bound cannot be higher
 	open := []part{{bound: c.bound}}
 	for len(open) > 0 && p.rounds > 0 {

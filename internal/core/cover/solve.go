@@ -14,7 +14,7 @@ func Solve(p *Problem, e Effort) Solution {
 	s.improve(e.Improve, e.Evaluations)
 	s.notAbove()
 	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
-		s.prove()
+		s.prove(e.ProofRounds)
 	}
 	return s.solution(p)
 }

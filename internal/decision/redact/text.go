@@ -69,13 +69,14 @@ func (n *Names) JSON(value any) error {
 	dec := json.NewDecoder(strings.NewReader(string(text)))
 	dec.UseNumber()
 	var tree any
-	if err := dec.Decode(&tree); err == nil {
+	err = dec.Decode(&tree)
+	if err == nil {
 		text, err = json.Marshal(n.tree(tree))
 	}
-	if err != nil {
-		return fmt.Errorf("redact %T: %w", value, err)
+	if err == nil {
+		err = json.Unmarshal(text, value)
 	}
-	if err := json.Unmarshal(text, value); err != nil {
+	if err != nil {
 		return fmt.Errorf("redact %T: %w", value, err)
 	}
 	return nil

@@ -112,6 +112,9 @@ func (a *Answer) writeResilience(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s\n", r)
 }
 
+// gapShown is from which gap on it is said that more can be proven.
+const gapShown = 1.001
+
 // writeComparison says how far the price is from what it must be at least, and from what
 // first-fit-decreasing would have paid.
 func (a *Answer) writeComparison(b *strings.Builder) {
@@ -119,6 +122,9 @@ func (a *Answer) writeComparison(b *strings.Builder) {
 	switch {
 	case a.Plan.BoundHourly > 0:
 		fmt.Fprintf(b, "  at least  %s $/h whatever the plan: a gap of at most %s\n", dollars(a.Plan.BoundHourly), percent(price-a.Plan.BoundHourly, a.Plan.BoundHourly))
+		if a.Options.ProofRounds > 0 && price > a.Plan.BoundHourly*gapShown {
+			b.WriteString("            (the proof ended after some rounds; --prove goes on, which can take a minute)\n")
+		}
 	default:
 		b.WriteString("  no lower bound of the price is known\n")
 	}
