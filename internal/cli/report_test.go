@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
@@ -117,4 +118,31 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// TestAReportKnowsTheNamesInAnswers: the journal may have dropped the snapshots that say which words are names. These are
+// words of verdicts, too.
+func TestAReportKnowsTheNamesInAnswers(t *testing.T) {
+	t.Parallel()
+	r := &subjectReport{
+		subject: journal.Subject{Kind: journal.KindPod, Namespace: "limits", Name: "memory"},
+		answers: []journal.Answer{{
+			Kind: journal.KindPod, Name: "limits/memory", UID: "1-2", Node: "window", Claim: "spread", Pool: "cheapest",
+			Now: "pod memory runs on node window of nodepool cheapest", Says: []journal.Say{{What: "launched nodeclaim spread for limits/memory"}},
+		}},
+	}
+	if err := r.redacted(); err != nil {
+		t.Fatal(err)
+	}
+	parts, err := r.parts(true, time.Unix(0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range parts {
+		for _, name := range []string{"limits", "memory", "window", "spread", "cheapest"} {
+			if strings.Contains(string(p.text), name) {
+				t.Errorf("%s has %q:\n%s", p.name, name, p.text)
+			}
+		}
+	}
 }
