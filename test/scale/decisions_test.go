@@ -92,7 +92,7 @@ func BenchmarkDecisions(b *testing.B) {
 		b.Run(name, func(b *testing.B) { planAfter(b, f, s, pods) })
 	}
 	b.Run("disruption-first", func(b *testing.B) {
-		var snap = s.Snapshot()
+		snap := s.Snapshot()
 		measured(b, func(int) {}, func(int) { disrupt.Propose(snap, disrupt.Memory{}, options(s)) })
 	})
 	b.Run("disruption", func(b *testing.B) { searchAfter(b, f, s) })

@@ -196,7 +196,8 @@ func trueSince(at metav1.Time, kinds ...string) (conditions []metav1.Condition) 
 
 func namespaceOf(workload int) string { return fmt.Sprintf("team-%02d", workload%namespaces) }
 func workloadName(w int) string       { return fmt.Sprintf("service-%03d-%08x", w, uint32(w+1)*2654435761) }
-func ownerUID(w int) types.UID        { return types.UID(fmt.Sprintf("00000000-0000-4000-9000-%012d", w)) }
+
+func ownerUID(w int) types.UID { return types.UID(fmt.Sprintf("00000000-0000-4000-9000-%012d", w)) }
 
 func appLabels(w int) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": fmt.Sprintf("service-%03d", w), "pod-template-hash": fmt.Sprintf("%08x", uint32(w+1)*2654435761)}
@@ -281,7 +282,7 @@ func (f *fleet) node(name string, nc *karpenterv1.NodeClaim, labels map[string]s
 	return n
 }
 
-//nolint:gochecknoglobals // what all Nodes share, which nobody changes
+// images are what all Nodes share, which nobody changes.
 var images = func() (images []corev1.ContainerImage) {
 	for i := range 40 {
 		name := fmt.Sprintf("example.com/platform/service-%03d", i)
@@ -293,13 +294,13 @@ var images = func() (images []corev1.ContainerImage) {
 // managed returns field ownership as large as that of real objects; what it says is not read.
 func managed() []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{
-		{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: ownedFields}},
-		{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: ownedFields}, Subresource: "status"},
+		{Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: ownedFields},
+		{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: ownedFields, Subresource: "status"},
 	}
 }
 
-//nolint:gochecknoglobals // what all objects share, which nobody changes
-var ownedFields = func() []byte {
+// ownedFields are what all objects share, which nobody changes.
+var ownedFields = func() *metav1.FieldsV1 {
 	fields := map[string]any{}
 	for i := range 40 {
 		fields[fmt.Sprintf("f:field-%02d", i)] = map[string]any{".": map[string]any{}}
@@ -308,5 +309,5 @@ var ownedFields = func() []byte {
 	if err != nil {
 		panic(err)
 	}
-	return raw
+	return metav1.NewFieldsV1(string(raw))
 }()

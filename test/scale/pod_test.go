@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-//nolint:gochecknoglobals // a constant list
 var (
 	cpuSizes    = []int64{100, 250, 500, 500, 800, 1200, 1700}
 	memoryRatio = []int64{1, 2, 4}

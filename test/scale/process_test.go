@@ -95,18 +95,6 @@ func (p *process) String() string {
 	return strings.Join(p.lines[max(0, len(p.lines)-30):], "\n")
 }
 
-// hasLogged reports whether some line has this text.
-func (p *process) hasLogged(text string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, line := range p.lines {
-		if strings.Contains(line, text) {
-			return true
-		}
-	}
-	return false
-}
-
 // address returns where the process answers, once it has said so.
 func (p *process) address(debug bool) string {
 	p.tb.Helper()
@@ -180,7 +168,7 @@ func (p *process) get(address, path string) string {
 	if err != nil {
 		p.tb.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // it was only read
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		p.tb.Fatal(err)

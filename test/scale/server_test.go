@@ -43,7 +43,6 @@ type kind struct {
 	like         client.Object
 }
 
-//nolint:gochecknoglobals // a constant list
 var kinds = []kind{
 	{"Pod", "pods", corev1.SchemeGroupVersion, true, &corev1.Pod{}},
 	{"Node", "nodes", corev1.SchemeGroupVersion, false, &corev1.Node{}},
@@ -278,7 +277,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := answer{server: s, target: t, w: w, r: r}
-	if err := a.serve(); err != nil {
+	if err := a.serve(); err != nil { //nolint:contextcheck // its request has the context
 		s.fail(w, r, err)
 	}
 }

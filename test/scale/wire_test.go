@@ -340,7 +340,7 @@ func (a answer) watch() error {
 	info := a.media()
 	a.w.Header().Set("Content-Type", info.MediaType+map[bool]string{true: ";stream=watch"}[info.MediaType == runtime.ContentTypeProtobuf])
 	a.w.WriteHeader(http.StatusOK)
-	out := restwatch.NewEncoder(streaming.NewEncoder(info.StreamSerializer.Framer.NewFrameWriter(a.w), a.encoder(info.StreamSerializer.Serializer)), a.encoder(info.Serializer))
+	out := restwatch.NewEncoder(streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(a.w), a.encoder(info.StreamSerializer.Serializer)), a.encoder(info.Serializer))
 	for _, o := range first {
 		if err := out.Encode(&watch.Event{Type: watch.Added, Object: o}); err != nil {
 			a.server.count("BROKEN "+err.Error(), a.name)
@@ -384,9 +384,12 @@ func (a answer) stream(w *watcher, out *restwatch.Encoder) {
 
 // replay gives a watch what has happened since a version. The lock is held.
 func (s *server) replay(w *watcher, since string) error {
-	from, err := strconv.ParseUint(since, 10, 64)
-	if err != nil || from == 0 {
+	if since == "" || since == "0" {
 		return nil
+	}
+	from, err := strconv.ParseUint(since, 10, 64)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
 	}
 	oldest := s.version
 	if len(s.history) > 0 {
