@@ -52,7 +52,7 @@ func TestInstallWordsOfTutorials(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	s := newShell(t, cluster.Kubeconfig, "helm")
-	s.run("dovetail crds | kubectl apply --server-side -f -")
+	s.run("dovetail crds | kubectl apply --server-side --force-conflicts -f -")
 	for _, name := range []string{"M1.yaml", "M2.yaml", "M4.txt", "M7.yaml", "M8.yaml", "my-app.yaml"} {
 		s.put(name)
 	}
