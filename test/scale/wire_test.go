@@ -342,7 +342,7 @@ func (a answer) watch() error {
 	a.w.WriteHeader(http.StatusOK)
 	out := restwatch.NewEncoder(streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(a.w), a.encoder(info.StreamSerializer.Serializer)), a.encoder(info.Serializer))
 	for _, o := range first {
-		if err := out.Encode(&watch.Event{Type: watch.Added, Object: o}); err != nil {
+		if err := out.Encode(&watch.Event{Type: watch.Added, Object: copied(o)}); err != nil {
 			a.server.count("BROKEN "+err.Error(), a.name)
 			return nil
 		}
@@ -361,6 +361,13 @@ func (a answer) watch() error {
 	return nil
 }
 
+// copied returns a copy of an object that shares all else with it: to encode an object sets its kind.
+func copied(o runtime.Object) runtime.Object {
+	c := reflect.New(reflect.TypeOf(o).Elem())
+	c.Elem().Set(reflect.ValueOf(o).Elem())
+	return c.Interface().(runtime.Object)
+}
+
 // stream sends events until either side ends the watch.
 func (a answer) stream(w *watcher, out *restwatch.Encoder) {
 	flush := a.w.(http.Flusher).Flush
@@ -372,7 +379,7 @@ func (a answer) stream(w *watcher, out *restwatch.Encoder) {
 		case <-w.ended:
 			return
 		case c := <-w.events:
-			if out.Encode(&c.event) != nil {
+			if out.Encode(&watch.Event{Type: c.event.Type, Object: copied(c.event.Object)}) != nil {
 				return
 			}
 			if len(w.events) == 0 {
