@@ -51,8 +51,10 @@ func (r *Reboots) Request(ctx context.Context, reboot *plan.Reboot) error {
 	if grace := nc.Spec.TerminationGracePeriod; !bound.IsSet && grace != nil {
 		bound.IsSet, bound.Within = true, grace.Duration
 	}
-	// The bound comes first, so that no reboot begins without it.
+	// The bound comes first, so that no reboot begins without it. A command that failed before it gave the claim
+	// its reason has left its step: a reboot is no part of it.
 	err := edit(ctx, r.Client, &nc, "request reboot of claim", func() {
+		delete(nc.Annotations, translate.StepAnnotationKey)
 		delete(nc.Annotations, karpenterv1.RebootBootIDAnnotationKey)
 		delete(nc.Annotations, karpenterv1.RebootGraceAnnotationKey)
 		if bound.IsSet {

@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/testkit/fakeapi"
 )
 
@@ -27,7 +28,7 @@ func TestARebootIsRequestedOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	claim := &karpenterv1.NodeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u", Annotations: map[string]string{karpenterv1.RebootBootIDAnnotationKey: "old", karpenterv1.RebootGraceAnnotationKey: "9h0m0s"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "u", Annotations: map[string]string{karpenterv1.RebootBootIDAnnotationKey: "old", karpenterv1.RebootGraceAnnotationKey: "9h0m0s", translate.StepAnnotationKey: "begun-halfway 1 1"}},
 		Spec:       karpenterv1.NodeClaimSpec{TerminationGracePeriod: &karpenterv1.Duration{Duration: time.Hour}},
 	}
 	api := fakeapi.New(t, claim).Build()
@@ -56,6 +57,9 @@ func TestARebootIsRequestedOnce(t *testing.T) {
 	}
 	if c := condition.ForNodeClaim(&got).Get(karpenterv1.ConditionTypeDisruptionReason); c.Reason != "Unhealthy" {
 		t.Errorf("condition DisruptionReason is %+v", c)
+	}
+	if step, has := got.Annotations[translate.StepAnnotationKey]; has {
+		t.Errorf("the claim is still part of the command %q, which never began", step)
 	}
 	if _, has := got.Annotations[karpenterv1.RebootBootIDAnnotationKey]; has || got.Annotations[karpenterv1.RebootGraceAnnotationKey] != "5m0s" {
 		t.Errorf("annotations are %v", got.Annotations)

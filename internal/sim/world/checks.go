@@ -409,7 +409,11 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 		if !c.isInitialized(other) {
 			c.w.fail("claim %s goes before its replacement %s is initialized", nc.Name, other.Name)
 		}
-		if i := c.instanceOf(other); i != nil {
+		i := c.instanceOf(other)
+		if i == nil {
+			i = c.endedUnseen(other)
+		}
+		if i != nil {
 			there, after = there+1, after+i.price
 		}
 	}
@@ -422,6 +426,25 @@ func (c *checks) keepsStep(nc *karpenterv1.NodeClaim, id string, launches int, r
 	if reason == forMoney && after >= before && !ended {
 		c.w.fail("step %s of claim %s saves nothing: %.3f before, %.3f after", id, nc.Name, before, after)
 	}
+}
+
+// endedUnseen returns the instance of a claim that has ended though its Node is still called ready, or was
+// until a moment ago.
+func (c *checks) endedUnseen(nc *karpenterv1.NodeClaim) *instance {
+	i := c.w.cloud.byToken[string(nc.UID)]
+	if i == nil {
+		return nil
+	}
+	node, there := cluster.Find[*corev1.Node](c.w.api, "", i.node)
+	if !there {
+		return nil
+	}
+	for j := range node.Status.Conditions {
+		if x := &node.Status.Conditions[j]; x.Type == corev1.NodeReady && (x.Status == corev1.ConditionTrue || c.w.at.Sub(x.LastTransitionTime.Time) < blind) {
+			return i
+		}
+	}
+	return nil
 }
 
 // keepsBudget: no more nodes of a pool go at once than its budgets allow.

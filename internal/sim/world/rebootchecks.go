@@ -256,6 +256,8 @@ func (r *reboots) alone() bool {
 		switch b, nc := r.of(i), w.checks.claimOf(i); {
 		case nc == nil || nc.DeletionTimestamp != nil || node.DeletionTimestamp != nil || cluster.HasTaint(node, karpenterv1.DisruptedTaintKey):
 			return false
+		case nc.Annotations[stepKey] != "":
+			return false // it is chosen to go, though its taint is not there yet, or no more
 		case b != nil && !b.hasBound && b.issuedAt.IsZero():
 			return false // its drain may wait for the very pods
 		case b != nil && (b.drains || w.at.Sub(b.at) > blind):
