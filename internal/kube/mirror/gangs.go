@@ -98,12 +98,13 @@ func (x *gangs) isWaiting(key types.NamespacedName) bool {
 }
 
 // hold returns why nodes are kept from disruption, by Node: without their pods a gang would have
-// fewer than it needs. Of a gang with more pods than that, one node may go at a time.
+// fewer than it needs, or the pods of a PodGroup may only be disrupted all at once. Of a gang with more pods than it
+// needs, one node may go at a time.
 func (x *gangs) hold() map[string]string {
 	var held map[string]string
 	for key, pods := range x.pods {
 		g := x.groups[key]
-		if !g.isGang {
+		if !g.isGang && !g.together {
 			continue
 		}
 		bound, on := 0, map[string]int{}
@@ -122,7 +123,11 @@ func (x *gangs) hold() map[string]string {
 			if held == nil {
 				held = map[string]string{}
 			}
-			if why := fmt.Sprintf("it has %d pods of PodGroup %s, which needs %d of its %d", on[node], key, g.gang.Minimum, bound); held[node] == "" || why < held[node] {
+			why := fmt.Sprintf("it has %d pods of PodGroup %s, which needs %d of its %d", on[node], key, g.gang.Minimum, bound)
+			if g.together {
+				why = fmt.Sprintf("it has %d of the %d pods of PodGroup %s, whose disruptionMode is all", on[node], bound, key)
+			}
+			if held[node] == "" || why < held[node] {
 				held[node] = why
 			}
 		}

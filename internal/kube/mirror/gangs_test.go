@@ -241,8 +241,10 @@ func TestAGangAsksWhereThereIsNoNode(t *testing.T) {
 // TestNodesOfAGangStay while it has no more pods than it needs. Of a gang with more, one node may go.
 func TestNodesOfAGangStay(t *testing.T) {
 	t.Parallel()
-	together := podGroupOf("train", 1)
-	together.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	together, basic := podGroupOf("train", 1), podGroupOf("train", 0)
+	for _, g := range []*schedulingv1beta1.PodGroup{together, basic} {
+		g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	}
 	for name, c := range map[string]struct {
 		group *schedulingv1beta1.PodGroup
 		held  []string
@@ -253,6 +255,7 @@ func TestNodesOfAGangStay(t *testing.T) {
 		"all or none":            {together, []string{"n1", "n2"}},
 		"it lacks pods":          {podGroupOf("train", 9), []string{"n1", "n2"}},
 		"a group without a gang": {podGroupOf("train", 0), nil},
+		"the same, all or none":  {basic, []string{"n1", "n2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,8 +50,9 @@ type Workload struct {
 	// Stateful has each pod have a name and a volume that outlive it.
 	Stateful bool
 	// Gang is how many of its pods are bound at once or not at all: they are of a PodGroup of the workload's
-	// name. Zero: each is bound for itself.
-	Gang int
+	// name. Zero: each is bound for itself. Together: the PodGroup says that its pods are only disrupted all at once.
+	Gang     int
+	Together bool
 	// NodeSelector is what pods ask of Nodes beside Zone, Tolerates the taint that they tolerate; empty: none.
 	NodeSelector map[string]string
 	Tolerates    string
@@ -131,6 +132,9 @@ func (l *Workloads) Add(a *Workload, budget *policyv1.PodDisruptionBudgetSpec) {
 	if a.Gang > 0 {
 		g := &schedulingv1beta1.PodGroup{ObjectMeta: meta}
 		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(a.Gang)}
+		if a.Together {
+			g.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+		}
 		_ = l.api.Create(g) // names are unique
 	}
 	l.All = append(l.All, a)

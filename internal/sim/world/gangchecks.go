@@ -116,7 +116,11 @@ func (g *gangs) disrupts(nc *karpenterv1.NodeClaim, reason string) {
 				on++
 			}
 		}
-		if on > 0 && bound >= minimum && bound-on < minimum && !young && g.w.at.Sub(g.changed) >= blind {
+		switch {
+		case on == 0 || young || g.w.at.Sub(g.changed) < blind:
+		case of.Together:
+			g.w.fail("claim %s is disrupted (%s): gang %s has %d of its %d pods there, which are only disrupted all at once", nc.Name, reason, of.Name, on, bound)
+		case bound >= minimum && bound-on < minimum:
 			g.w.fail("claim %s is disrupted (%s): gang %s has %d pods bound, %d there, and needs %d", nc.Name, reason, of.Name, bound, on, minimum)
 		}
 	}

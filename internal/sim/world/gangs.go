@@ -57,6 +57,7 @@ func (g *gangs) begin() {
 			NodeSelector: map[string]string{karpenterv1.NodePoolLabelKey: gangPool}, Tolerates: gangTaint,
 		}
 		a.Gang = max(2, a.Replicas-g.upTo(0, 1))
+		a.Together = a.Replicas > a.Gang && g.upTo(0, 2) == 0
 		g.all = append(g.all, &gangLoad{Workload: a, size: a.Replicas})
 		g.w.workloads.Add(a, nil)
 	}

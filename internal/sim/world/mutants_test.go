@@ -151,6 +151,7 @@ var mutants = []struct {
 		}
 	})}, 3},
 	{Mutant{Name: "a gang seems to need one pod", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, 1) })}, 1},
+	{Mutant{Name: "the pods of every PodGroup seem to be disrupted one by one", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { g.Spec.DisruptionMode = nil })}, 7},
 	{Mutant{Name: "pods that run seem to be of no gang", With: []Fault{Gangs}, See: pod(func(_ *World, p *corev1.Pod) {
 		if p.Spec.NodeName != "" {
 			p.Spec.SchedulingGroup = nil
@@ -159,7 +160,7 @@ var mutants = []struct {
 	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
 	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots, NeverBoots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, w.at)
-	})}, 6},
+	})}, 36},
 	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, start)
 		since(nc, karpenterv1.ConditionTypeRebooting, start)
@@ -181,7 +182,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 7},
+	})}, 15},
 	{Mutant{Name: "nodes seem to have rebooted", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Status.NodeInfo.BootID += "-and-more"
