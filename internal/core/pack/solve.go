@@ -159,7 +159,8 @@ func (s *solver) thin() {
 
 // keepPlanned assigns each pod that an earlier plan assigned to a node to that node again, if
 // it has room. Rules between pods are checked once all of these pods are there, because the
-// order in which they will be bound is not known.
+// order in which they will be bound is not known. A pod that waits takes the node of one like it that still runs
+// elsewhere: that one may not be evicted before the other runs.
 func (s *solver) keepPlanned() {
 	if !slices.ContainsFunc(s.state.Model.Snapshot.Pending, func(p cluster.Pod) bool { return p.Planned != "" }) {
 		return
@@ -175,8 +176,9 @@ func (s *solver) keepPlanned() {
 	for c := range s.state.Classes {
 		cl := &s.state.Classes[c]
 		rest := cl.Pods[:0]
-		for _, p := range cl.Pods {
-			name := s.state.Model.Snapshot.Pending[p].Planned
+		targets := s.targets(cl)
+		for i, p := range cl.Pods {
+			name := targets[i]
 			at, ok := byName[name]
 			if name == "" || !ok || s.state.Existing[at].Add(cl, cl.Last(), 1) == 0 {
 				rest = append(rest, p)
@@ -206,6 +208,27 @@ func (s *solver) keepPlanned() {
 			kept[i].pod, lost = -1, true
 		}
 	}
+}
+
+// targets returns for each pod of a class for which node it is planned; empty: for none.
+func (s *solver) targets(cl *model.PodClass) []string {
+	targets := make([]string, len(cl.Pods))
+	from := len(targets)
+	for i, p := range cl.Pods {
+		pod := &s.state.Model.Snapshot.Pending[p]
+		if targets[i] = pod.Planned; pod.Leaving {
+			from = min(from, i)
+		}
+	}
+	if len(cl.Keys) == 0 {
+		return targets
+	}
+	for i := range from {
+		for at := from; at < len(targets) && targets[i] == ""; at++ {
+			targets[i], targets[at] = targets[at], ""
+		}
+	}
+	return targets
 }
 
 // keptPod is a pod with rules that was assigned to its earlier target node.

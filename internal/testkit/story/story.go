@@ -103,7 +103,7 @@ func (p *parser) line(words []string) error {
 	case "daemon":
 		p.snap.Daemons = append(p.snap.Daemons, cluster.Daemon{Name: words[1], Constraints: args.constraints()})
 	case "pod":
-		p.addPods(words[1], args)
+		err = p.addPods(words[1], args)
 	case "buffer":
 		b := cluster.Buffer{Namespace: "default", Name: words[1], UID: words[1], Constraints: args.constraints(), Chunks: int(args.number("chunks", 1))}
 		if wait := args.duration("wait", 0); wait != 0 {
@@ -256,8 +256,15 @@ func (p *parser) addNode(kind, name string, a *args) error {
 	return nil
 }
 
-func (p *parser) addPods(name string, a *args) {
+func (p *parser) addPods(name string, a *args) error {
 	sh, count, planned, gang := a.constraints(), a.number("count", 0), a.text("planned", ""), a.text("gang", "")
+	if like := a.text("like", ""); like != "" { // they have equal constraints
+		at := slices.IndexFunc(p.snap.Pending, func(o cluster.Pod) bool { return o.Name == like })
+		if at < 0 {
+			return fmt.Errorf("no pod %q", like)
+		}
+		sh = p.snap.Pending[at].Constraints
+	}
 	names := []string{name}
 	if count > 0 {
 		names = nil
@@ -270,9 +277,10 @@ func (p *parser) addPods(name string, a *args) {
 		p.pods++
 		p.snap.Pending = append(p.snap.Pending, cluster.Pod{
 			PodRef: cluster.PodRef{Namespace: "default", Name: n, UID: n}, Created: Now().Add(time.Duration(p.pods) * time.Second),
-			Constraints: sh, Planned: planned, Gang: gang,
+			Constraints: sh, Planned: planned, Leaving: a.is("leaving"), Gang: gang,
 		})
 	}
+	return nil
 }
 
 // addRunning adds bound pods to a node. They are reschedulable, unless they are daemons.

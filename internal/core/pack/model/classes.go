@@ -82,7 +82,15 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 	}
 	older := ByAge(snap)
 	for c := range classes {
-		slices.SortFunc(classes[c].Pods, older)
+		slices.SortFunc(classes[c].Pods, func(a, b int32) int {
+			if leaving := snap.Pending[a].Leaving; leaving != snap.Pending[b].Leaving { // it can wait longer
+				if leaving {
+					return 1
+				}
+				return -1
+			}
+			return older(a, b)
+		})
 	}
 	cpu, memory := slices.Index(m.Space, quantity.CPU), slices.Index(m.Space, quantity.Memory)
 	slices.SortFunc(classes, func(a, b PodClass) int {
