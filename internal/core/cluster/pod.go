@@ -37,8 +37,8 @@ type Pod struct {
 	Created time.Time
 	// Planned is the claim or node that an earlier plan chose for the pod; empty: none.
 	Planned string
-	// Leaving: the pod still runs, on a node that is going. Until it is evicted it counts there to kube-scheduler.
-	Leaving bool
+	// Running: the pod still runs, on a node that is going. Until it is evicted it counts there to kube-scheduler.
+	Running bool
 	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
 	// it is of none.
 	Gang string

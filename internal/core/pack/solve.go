@@ -216,7 +216,7 @@ func (s *solver) targets(cl *model.PodClass) []string {
 	from := len(targets)
 	for i, p := range cl.Pods {
 		pod := &s.state.Model.Snapshot.Pending[p]
-		if targets[i] = pod.Planned; pod.Leaving {
+		if targets[i] = pod.Planned; pod.Running {
 			from = min(from, i)
 		}
 	}

@@ -28,7 +28,7 @@ func TestANodeThatClusterAutoscalerDeletes(t *testing.T) {
 	going.Spec.Taints = []corev1.Taint{{Key: translate.ToBeDeletedTaintKey, Value: "1764072000", Effect: corev1.TaintEffectNoSchedule}}
 	upsert(s, going)
 	upsert(s, going.DeepCopy())
-	if snap := s.Snapshot(); len(snap.Pending) != 1 || !snap.Pending[0].Leaving || !snap.Nodes[0].Deleting || !s.IsDraining() {
+	if snap := s.Snapshot(); len(snap.Pending) != 1 || !snap.Pending[0].Running || !snap.Nodes[0].Deleting || !s.IsDraining() {
 		t.Errorf("with the taint: %+v", snap)
 	}
 	if !slices.Equal(woken, []string{"node/group-1"}) {

@@ -83,8 +83,8 @@ func ClassesOf(snap *cluster.Snapshot, m *Model) []PodClass {
 	older := ByAge(snap)
 	for c := range classes {
 		slices.SortFunc(classes[c].Pods, func(a, b int32) int {
-			if leaving := snap.Pending[a].Leaving; leaving != snap.Pending[b].Leaving { // it can wait longer
-				if leaving {
+			if running := snap.Pending[a].Running; running != snap.Pending[b].Running { // it can wait longer
+				if running {
 					return 1
 				}
 				return -1
