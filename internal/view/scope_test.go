@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/view"
 )
 
-// TestAPartOfTheCluster asks about namespaces and labels: what is in one part is in no other, and the sums stay.
-func TestAPartOfTheCluster(t *testing.T) {
-	t.Parallel()
+// stateOfParts has pods of three apps on nodes of two kinds, and one that is pending.
+func stateOfParts(t *testing.T) *view.State {
+	t.Helper()
 	snap, err := story.Parse(`type four cpu=4 memory=8Gi price=0.20 spot=0.08 zones=a,b short=a/spot
 pool general after=30s
 pdb default/db allowed=0
@@ -24,11 +24,20 @@ pod big cpu=64 app=big`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := stateOf(snap)
-	app := func(name string) func(map[string]string) bool {
-		return func(labels map[string]string) bool { return labels["app"] == name }
-	}
-	all := func(map[string]string) bool { return true }
+	return stateOf(snap)
+}
+
+// app selects by the label app.
+func app(name string) func(map[string]string) bool {
+	return func(labels map[string]string) bool { return labels["app"] == name }
+}
+
+func all(map[string]string) bool { return true }
+
+// TestAPartOfTheCluster asks about namespaces and labels: what is in one part is in no other, and the sums stay.
+func TestAPartOfTheCluster(t *testing.T) {
+	t.Parallel()
+	s := stateOfParts(t)
 	for what, c := range map[string]struct {
 		cost view.Cost
 		rows int
@@ -70,6 +79,12 @@ pod big cpu=64 app=big`)
 	if v := view.OfferingsOf(s.WithOfferings(isSpot)); v.Offered != 2 || v.Short != 1 {
 		t.Errorf("spot: %d of %d offerings are short, want 1 of 2", v.Short, v.Offered)
 	}
+}
+
+// TestWhatIsNextForAPart asks about pods of a namespace, or else about nodes.
+func TestWhatIsNextForAPart(t *testing.T) {
+	t.Parallel()
+	s := stateOfParts(t)
 	for what, c := range map[string]struct {
 		next view.Next
 		kind string
