@@ -17,10 +17,12 @@ import (
 
 // savingsInput is what the flags say.
 type savingsInput struct {
-	kubeconfig, page, output string
-	files                    []string
-	redact                   bool
-	terms                    savings.Terms
+	journalFlags // with since
+	page, output string
+	since        string
+	files        []string
+	redact       bool
+	terms        savings.Terms
 }
 
 func newSavings() *cobra.Command {
@@ -41,16 +43,25 @@ Nodes that are of no NodePool are taken to be of NodePools that are proposed and
 those of the catalog in this program (EC2, us-east-1, May 2025; KWOK's own). A node without a known
 price is left alone, and said to be.
 
+--since answers the same about the pods that asked for a node in a span of time, by the decisions that
+Dovetail's controller keeps, or a file of them (--journal): what the nodes cost that were launched for
+them, what they must cost at least, and what one decision about all these pods at once would launch. That
+needs Dovetail's controller: nothing else records what it decided about. It takes a duration (90m, 12h,
+7d: so long ago) or a time (03:00, RFC 3339), and writes no page.
+
 The right to list is enough (deploy/kubernetes/optional/savings-reader.yaml), on: pods, nodes, namespaces,
 limitranges, persistentvolumes, persistentvolumeclaims; apps daemonsets; policy
 poddisruptionbudgets; storage.k8s.io storageclasses, csinodes, volumeattachments; node.k8s.io
 runtimeclasses; scheduling.k8s.io podgroups; karpenter.sh nodepools, nodeclaims.
 
-The exit status is 0 when there is an answer, 1 when there is none, 2 when it was called wrongly.`,
+The exit status is 0 when there is an answer, 1 when there is none, 2 when it was called wrongly; with
+--since 5 if no controller can be reached.`,
 		Example: `  dovetail savings
   dovetail savings --redact --html for-the-team.html
   dovetail savings -f cluster.json.gz --spot
-  dovetail savings --html= -o json | jq .afterPerHour`,
+  dovetail savings --html= -o json | jq .afterPerHour
+  dovetail savings --since 24h
+  dovetail savings --since 7d --journal /var/lib/dovetail`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.output != simulate.Table && in.output != simulate.JSON {
@@ -59,11 +70,21 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
 			if len(in.files) > 0 && in.kubeconfig != "" {
 				return wrongUse(cmd, errors.New("give either --kubeconfig or -f: one says which cluster to read, the other what was read of one"))
 			}
+			if in.since != "" {
+				return runSavingsWindow(cmd, &in)
+			}
+			for _, flag := range windowFlags {
+				if cmd.Flags().Changed(flag) {
+					return wrongUse(cmd, fmt.Errorf("--%s is for --since: without it lists of the cluster are read", flag))
+				}
+			}
 			return runSavings(cmd, &in)
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
+	in.addPath(cmd)
+	in.addController(cmd)
+	fs.StringVar(&in.since, "since", "", "about the pods that asked for a node from so long ago, or from that time on; empty: about the nodes that there are")
 	fs.StringSliceVarP(&in.files, "filename", "f", nil, "read files instead of a cluster: what dovetail snapshot wrote, or kubectl get -o yaml; plain or .gz")
 	fs.StringVar(&in.page, "html", "savings.html", "where to write the page; empty: nowhere")
 	fs.StringVarP(&in.output, "output", "o", simulate.Table, "table, or json")
@@ -71,6 +92,50 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
 	fs.BoolVar(&in.terms.Spot, "spot", false, "let proposed NodePools launch spot where nodes are on demand now")
 	fs.BoolVar(&in.terms.OwnTypes, "own-types", false, "let proposed NodePools launch only the instance types that their nodes have")
 	return cmd
+}
+
+// windowFlags mean something with --since alone, clusterFlags only without it.
+var windowFlags, clusterFlags = []string{"journal", "address", "controller-namespace"}, []string{"filename", "html", "redact", "spot", "own-types"} //nolint:gochecknoglobals // constants
+
+// runSavingsWindow answers about the pending pods of a span of time.
+func runSavingsWindow(cmd *cobra.Command, in *savingsInput) error {
+	for _, flag := range clusterFlags {
+		if cmd.Flags().Changed(flag) {
+			return wrongUse(cmd, fmt.Errorf("--%s can't be given with --since, which reads the decisions of a controller and not the cluster", flag))
+		}
+	}
+	since, err := timeOf(in.since, time.Now())
+	if err != nil {
+		return wrongUse(cmd, fmt.Errorf("--since: %w", err))
+	}
+	file, err := in.journalFlags.read(cmd.Context(), cmd.ErrOrStderr())
+	if err != nil {
+		return noJournal(err, in.path)
+	}
+	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d decisions", len(file.Decisions)))
+	w, err := savings.MakeWindow(file, in.where(), since)
+	done()
+	if errors.Is(err, savings.ErrNoDemand) {
+		return fmt.Errorf("%w since %s: %s", err, since.Format(time.RFC3339), known(file, in.where()))
+	}
+	if err != nil {
+		return err
+	}
+	if in.output == simulate.JSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(w)
+	}
+	fmt.Fprint(cmd.OutOrStdout(), w.Table())
+	return nil
+}
+
+// noJournal says what is needed when no controller hands a journal over.
+func noJournal(err error, path string) error {
+	var status *statusError
+	if path != "" || !errors.As(err, &status) || status.status != statusUnreachable {
+		return err
+	}
+	return &statusError{fmt.Errorf("--since needs the decisions that Dovetail's controller keeps, and none hands them over (%w); "+
+		"Karpenter and Cluster Autoscaler keep none: leave out --since to ask about the nodes that there are, or give a file of a journal with --journal", err), statusUnreachable}
 }
 
 func runSavings(cmd *cobra.Command, in *savingsInput) error {

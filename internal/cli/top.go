@@ -27,6 +27,7 @@ const topPatience = 15 * time.Second
 type topFlags struct {
 	controllerFlags
 	session, record      string
+	journal              string
 	live, noColor, ascii bool
 }
 
@@ -46,6 +47,9 @@ dovetail savings. That needs the right to list what dovetail snapshot lists, and
 
 --record writes what is shown to a file, which --session plays: names and labels of the cluster are in it.
 
+--journal shows a file: one of a journal, its directory, or what dovetail share or report wrote. It begins with
+the newest decision that has its snapshot; [ and ] go to the one before and after.
+
 Without colors: --no-color, NO_COLOR or TERM=dumb. --ascii, or TERM=dumb, draws with ASCII characters alone.
 
 The exit status is 0 after q, 5 when nothing can be reached, 2 when the command is called wrongly, 1 when
@@ -54,13 +58,15 @@ anything else fails.`,
   dovetail top --kubeconfig prod.yaml
   dovetail top --live
   dovetail top --record night.dovetail-session
-  dovetail top --session night.dovetail-session`,
+  dovetail top --session night.dovetail-session
+  dovetail top --journal decision-17.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	f.addController(cmd)
 	cmd.Flags().BoolVar(&f.live, "live", false, "read the API server alone, even where a controller runs")
 	cmd.Flags().StringVar(&f.session, "session", "", "play a recording instead of asking a cluster")
+	cmd.Flags().StringVar(&f.journal, "journal", "", "show a journal file, or the directory of controller --journal-dir, instead of asking a cluster")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what is shown to a file as well")
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colors")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters alone")
@@ -70,6 +76,8 @@ anything else fails.`,
 // check returns what is wrong with the flags.
 func (f *topFlags) check(cmd *cobra.Command) error {
 	switch {
+	case f.journal != "" && (f.session != "" || f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != ""):
+		return wrongUse(cmd, errors.New("--journal shows a file: nothing else is read or recorded"))
 	case f.session != "" && (f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--session plays a recording: nothing else is read or recorded"))
 	case f.live && (f.address != "" || f.namespace != ""):
@@ -110,6 +118,13 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 
 // source returns whom to ask: a recording, a controller, or else the API server.
 func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, error) {
+	if f.journal != "" {
+		v, err := openViews(f.journal, stderr)
+		if err != nil {
+			return nil, err
+		}
+		return v.session()
+	}
 	if f.session != "" {
 		s, err := tui.OpenSession(f.session)
 		if err != nil {

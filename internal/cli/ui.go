@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,7 +10,7 @@ import (
 )
 
 func newUI() *cobra.Command {
-	f := &viewFlags{output: formTable}
+	f, path := &viewFlags{output: formTable}, ""
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Make the controller's pages reachable, and print where",
 		Long: `Find the replica that leads, forward a local port to its debug port through the API server, and print
@@ -17,11 +18,26 @@ the address of its pages: overview, nodes, pending pods, decisions, NodePools, b
 The pages change nothing and load nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the
 rights to list leases and to create pods/portforward.
 
+With --journal the pages are those of a file: one of a journal, its directory, or what dovetail share or
+report wrote. They show the cluster as the last decision in it saw it, and all decisions; what was learned of
+shortages and when budgets open is in no journal.
+
 The exit status is 5 when no controller can be reached.`,
 		Example: `  dovetail ui
-  dovetail ui --kubeconfig prod.yaml --controller-namespace karpenter`,
+  dovetail ui --kubeconfig prod.yaml --controller-namespace karpenter
+  dovetail ui --journal decision-17.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path != "" {
+				if f.address != "" || f.kubeconfig != "" || f.namespace != "" {
+					return wrongUse(cmd, errors.New("--journal shows a file: no controller is asked"))
+				}
+				v, err := openViews(path, cmd.ErrOrStderr())
+				if err != nil {
+					return err
+				}
+				return v.serve(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			}
 			given := f.address != ""
 			address, err := f.locate(cmd.Context())
 			if err != nil {
@@ -41,5 +57,6 @@ The exit status is 5 when no controller can be reached.`,
 		},
 	}
 	f.addController(cmd)
+	cmd.Flags().StringVar(&path, "journal", "", "show a journal file, or the directory of controller --journal-dir, instead of asking a controller")
 	return cmd
 }

@@ -410,65 +410,118 @@ func pick(v *view.Pools, names []string) error {
 }
 
 func newBlockers() *cobra.Command {
-	return viewCommand(&cobra.Command{
+	scope := &scopeFlags{}
+	cmd := viewCommand(&cobra.Command{
 		Use: "blockers", Short: "Show what keeps nodes from being removed, by cause, in dollars", Args: cobra.NoArgs,
 		Long: `Show what keeps nodes from being removed or replaced, by cause, the most expensive first: what the nodes
 cost, how many there are, the PodDisruptionBudget, NodePool or annotation that keeps them, and what ends
-that. Nodes that only their pods' needs keep come last.`,
+that. Nodes that only their pods' needs keep come last. With --namespace only what a PodDisruptionBudget
+or pod of that namespace keeps is shown; --selector chooses nodes.`,
 		Example: `  dovetail blockers
-  dovetail blockers -o wide`,
+  dovetail blockers -o wide
+  dovetail blockers -n shop
+  dovetail blockers -l karpenter.sh/nodepool=general`,
 	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
 		v := &view.Blockers{}
-		return orNil(v, f.ask(cmd.Context(), "blockers", nil, v))
+		if err := f.ask(cmd.Context(), "blockers", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addNamespace(cmd)
+	scope.addSelector(cmd, "labels of nodes")
+	return cmd
 }
 
 func newOfferings() *cobra.Command {
-	return viewCommand(&cobra.Command{
+	scope := &scopeFlags{}
+	cmd := viewCommand(&cobra.Command{
 		Use: "offerings", Short: "Show which instance types are short where, learned from what, until when", Args: cobra.NoArgs,
 		Long: `Show the instance types, zones and capacity types that nothing is launched from now because there was no
 capacity, and those that count as dearer because instances were short or taken back lately: from what that
-is known, and until when it holds.`,
+is known, and until when it holds. --selector chooses by the labels that nodes launched from them have.`,
 		Example: `  dovetail offerings
+  dovetail offerings -l topology.kubernetes.io/zone=us-east-1a,karpenter.sh/capacity-type=spot
   dovetail offerings -o json`,
 	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
 		v := &view.Offerings{}
-		return orNil(v, f.ask(cmd.Context(), "offerings", nil, v))
+		if err := f.ask(cmd.Context(), "offerings", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addSelector(cmd, "labels of the nodes that would be launched")
+	return cmd
 }
 
 func newCost() *cobra.Command {
 	var by string
+	scope := &scopeFlags{}
 	cmd := viewCommand(&cobra.Command{
 		Use: "cost", Short: "Show who uses the money: by namespace, workload or label", Args: cobra.NoArgs,
 		Long: `Show what the pods of each namespace, workload or value of a label cost. Each node's price is divided
-among its pods by the larger share of its cpu or memory that they ask for; what no pod asks for is idle.`,
+among its pods by the larger share of its cpu or memory that they ask for; what no pod asks for is idle.
+--namespace and --selector choose pods; what all other pods cost is one row then.`,
 		Example: `  dovetail cost
   dovetail cost --by workload
+  dovetail cost --by workload -n shop -l app=web
   dovetail cost --by label:team -o json`,
 	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
 		divided, ok := view.ParseBy(by)
 		if !ok {
 			return nil, wrongUse(cmd, fmt.Errorf("--by is %q, must be namespace, workload or label:KEY", by))
 		}
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
+		q.Set("by", divided)
 		v := &view.Cost{}
-		return orNil(v, f.ask(cmd.Context(), "cost", url.Values{"by": {divided}}, v))
+		if err := f.ask(cmd.Context(), "cost", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addNamespace(cmd)
+	scope.addSelector(cmd, "labels of pods")
 	cmd.Flags().StringVar(&by, "by", view.ByNamespace, "namespace, workload, or label:KEY")
 	return cmd
 }
 
 func newNext() *cobra.Command {
-	return viewCommand(&cobra.Command{
+	scope := &scopeFlags{}
+	cmd := viewCommand(&cobra.Command{
 		Use: "next", Short: "Show what will be done next, when, and what can still stop it", Args: cobra.NoArgs,
 		Long: `Show what goes on now, what time will bring (a consolidateAfter that elapses, a budget that opens, a node
-that expires, an offering that is tried again), and what waits for a condition.`,
+that expires, an offering that is tried again), and what waits for a condition. With --namespace only
+what pending pods of that namespace wait for is shown, and --selector chooses among them; without it
+--selector chooses nodes, and shows what becomes of them.`,
 		Example: `  dovetail next
+  dovetail next -n shop
+  dovetail next -l karpenter.sh/nodepool=general
   dovetail next -o json`,
 	}, func(cmd *cobra.Command, f *viewFlags, _ []string) (any, error) {
+		q, err := scope.query(cmd)
+		if err != nil {
+			return nil, err
+		}
 		v := &view.Next{}
-		return orNil(v, f.ask(cmd.Context(), "next", nil, v))
+		if err := f.ask(cmd.Context(), "next", q, v); err != nil {
+			return nil, err
+		}
+		return orNil(v, scope.heeded(&v.Head))
 	})
+	scope.addNamespace(cmd)
+	scope.addSelector(cmd, "labels of nodes; with --namespace of pods")
+	return cmd
 }
 
 // orNil returns a view unless asking for it failed.

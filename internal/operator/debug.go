@@ -118,10 +118,10 @@ func (l *leadership) leaderOnly(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackOnly refuses requests that were sent to another name than this computer's own: a page in the
+// LoopbackOnly refuses requests that were sent to another name than this computer's own: a page in the
 // browser of somebody who has forwarded the port could otherwise read it, under a name of its own that
 // resolves to the loopback address.
-func loopbackOnly(next http.Handler) http.Handler {
+func LoopbackOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -76,7 +76,7 @@ func takes(holder string) func(context.Context, resourcelock.Interface) error {
 
 func TestTheDebugPortAnswersForItsOwnNameOnly(t *testing.T) {
 	t.Parallel()
-	answers := loopbackOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	answers := LoopbackOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for host, want := range map[string]int{
 		"localhost:8082": http.StatusOK, "localhost": http.StatusOK, "127.0.0.1:9090": http.StatusOK, "[::1]:8082": http.StatusOK, "[::1]": http.StatusOK,
 		"rebound.example:8082": http.StatusForbidden, "10.0.0.7:8082": http.StatusForbidden, "localhost.example": http.StatusForbidden, "": http.StatusForbidden,

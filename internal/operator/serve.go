@@ -69,7 +69,7 @@ func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, vie
 		srv.health.open("health-probe-port", anyAddress, s.HealthProbePort, probes),
 	)
 	if err == nil && (s.JournalMemoryBytes > 0 || s.EnableProfiling) {
-		err = srv.debug.open("debug-port", loopback, s.DebugPort, loopbackOnly(debug))
+		err = srv.debug.open("debug-port", loopback, s.DebugPort, LoopbackOnly(debug))
 	}
 	if err != nil {
 		srv.close()

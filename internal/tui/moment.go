@@ -54,6 +54,12 @@ type Moment struct {
 	Decisions *journal.Listing
 }
 
+// Set puts a part, a pointer to a view or to a journal.Listing, into its place.
+func (m *Moment) Set(part any) { m.set(part) }
+
+// Parts returns the names of the parts that are views.
+func Parts() []string { return allParts()[:len(allParts())-1] }
+
 // empty returns a new value for a part; nil: there is no part of that name.
 func empty(part string) any {
 	switch part {

@@ -158,6 +158,9 @@ type Session struct {
 	source  string
 	moments []Moment
 	answers map[string][]journal.Answer // the last of each subject
+	// load makes the moment of an index when it is looked at; nil: moments have them. ask answers about a subject then.
+	load func(at int) Moment
+	ask  func(journal.Subject) ([]journal.Answer, error)
 
 	mu    sync.Mutex // protects everything below
 	at    int        // in moments
@@ -166,6 +169,19 @@ type Session struct {
 	syncedAt time.Time
 	speed    int
 	halted   bool
+	// loaded is what load made last, for loadedAt.
+	loaded   Moment
+	loadedAt int
+}
+
+// NewSession returns a session whose moments are made when they are looked at, the newest first: at says when each was, load
+// makes the one of an index, and ask answers about a subject.
+func NewSession(source string, at []time.Time, load func(at int) Moment, ask func(journal.Subject) ([]journal.Answer, error)) *Session {
+	s := &Session{source: source, load: load, ask: ask, speed: 1, at: len(at) - 1, clock: at[len(at)-1], loadedAt: -1}
+	for _, instant := range at {
+		s.moments = append(s.moments, Moment{At: instant})
+	}
+	return s
 }
 
 // speedMost bounds how much faster a session is played than it was recorded.
@@ -293,6 +309,13 @@ func (s *Session) moment() Moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.moments[s.at]
+	if s.load != nil {
+		if s.loadedAt != s.at {
+			s.loaded, s.loadedAt = s.load(s.at), s.at
+		}
+		m = s.loaded
+		m.At = s.moments[s.at].At
+	}
 	if s.clock.After(m.At) {
 		m.At = s.clock
 	}
@@ -315,6 +338,9 @@ func (s *Session) Fill(context.Context, string, string, any) error { return nil 
 
 // Explain returns what was said of a subject when it was recorded.
 func (s *Session) Explain(_ context.Context, subject journal.Subject) ([]journal.Answer, error) {
+	if s.ask != nil {
+		return s.ask(subject)
+	}
 	if answers, ok := s.answers[subject.String()]; ok {
 		return answers, nil
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
@@ -304,4 +305,36 @@ func TestScreens(t *testing.T) {
 			return h.screen()
 		})
 	})
+}
+
+// TestMomentsAreMadeWhenTheyAreLookedAt begins with the newest, makes each once, and goes back and forth.
+func TestMomentsAreMadeWhenTheyAreLookedAt(t *testing.T) {
+	t.Parallel()
+	start, made := time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC), []int(nil)
+	s := NewSession("a journal", []time.Time{start, start.Add(time.Minute)}, func(at int) Moment {
+		made = append(made, at)
+		var m Moment
+		m.Set(&view.Pools{Pools: make([]view.Pool, at+1)})
+		return m
+	}, func(journal.Subject) ([]journal.Answer, error) { return nil, errors.New("asked") })
+	look := func(pools int, at time.Time) {
+		t.Helper()
+		if m := s.moment(); len(m.Pools.Pools) != pools || !m.At.Equal(at) {
+			t.Errorf("%d pools at %s, want %d at %s", len(m.Pools.Pools), m.At, pools, at)
+		}
+	}
+	s.sync(time.Unix(0, 0))
+	look(2, start.Add(time.Minute))
+	look(2, start.Add(time.Minute))
+	s.halt(true)
+	s.step(-1)
+	look(1, start)
+	s.step(1)
+	look(2, start.Add(time.Minute))
+	if fmt.Sprint(made) != "[1 0 1]" {
+		t.Errorf("moments were made in this order: %v", made)
+	}
+	if _, err := s.Explain(t.Context(), journal.Subject{Name: "a"}); err == nil || err.Error() != "asked" {
+		t.Errorf("Explain() = %v", err)
+	}
 }

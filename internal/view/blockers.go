@@ -48,12 +48,12 @@ func blockersOf(r *reader) Blockers {
 	at := map[Cause]int{}
 	for i := range s.Snapshot.Nodes {
 		n := &s.Snapshot.Nodes[i]
-		if n.Claim == "" {
+		if n.Claim == "" || !r.scope.has(n.Labels) {
 			continue
 		}
 		v.Price.add(r, n)
 		st := r.status(n)
-		if st.Cause.Reason == "" {
+		if st.Cause.Reason == "" || !r.scope.hasObject(st.Cause.Object) && !r.scope.hasObject(r.holds.Of(n).Object) {
 			continue
 		}
 		k, ok := at[st.Cause]

@@ -24,10 +24,12 @@ type Cost struct {
 	Head
 	// By is namespace, workload, or label:KEY.
 	By string `json:"by"`
-	// Price is of all nodes of ours: the sum of Rows and Idle.
-	Price      Price     `json:"price"`
-	IdleHourly float64   `json:"idleHourlyDollars"`
-	Rows       []CostRow `json:"rows"`
+	// Price is of all nodes of ours: the sum of Rows, Others and Idle.
+	Price      Price   `json:"price"`
+	IdleHourly float64 `json:"idleHourlyDollars"`
+	// OthersHourly is what pods cost that the answer is not about, if it has a scope.
+	OthersHourly float64   `json:"othersHourlyDollars,omitempty"`
+	Rows         []CostRow `json:"rows"`
 }
 
 // CostRow is what the pods of one name cost. CPU and Memory are what they ask for on nodes of ours.
@@ -81,6 +83,10 @@ func (b *costBuilder) add(n *cluster.Node) {
 	}
 	whole := max(1, sum)
 	for i := range n.Pods {
+		if !b.reader.scope.hasPod(n.Pods[i].Constraints) {
+			b.out.OthersHourly += price * shares[i] / whole
+			continue
+		}
 		b.row(&n.Pods[i], price*shares[i]/whole)
 	}
 	b.out.IdleHourly += price * (whole - sum) / whole

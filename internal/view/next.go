@@ -43,14 +43,19 @@ func NextOf(s *State) Next { return nextOf(newReader(s)) }
 
 func nextOf(r *reader) Next {
 	s, b := r.State, &nextBuilder{reader: r}
+	isAll := s.scope.namespace == "" && s.scope.selects == nil
 	for i := range s.Snapshot.Nodes {
-		if n := &s.Snapshot.Nodes[i]; n.Claim != "" {
+		if n := &s.Snapshot.Nodes[i]; n.Claim != "" && s.scope.namespace == "" && s.scope.has(n.Labels) {
 			b.node(n)
 		}
 	}
-	b.pools()
-	b.pending()
-	b.shortages()
+	if isAll {
+		b.pools()
+		b.shortages()
+	}
+	if isAll || s.scope.namespace != "" {
+		b.pending()
+	}
 	slices.SortStableFunc(b.entries, func(x, y Entry) int {
 		return cmp.Or(cmp.Compare(x.order(), y.order()), x.At.Compare(y.At), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
 	})

@@ -64,6 +64,8 @@ type State struct {
 	// Observes: what is decided is not carried out. Commands are those of the newest decision about disruption then.
 	Observes bool
 	Commands []plan.Command
+
+	scope scope
 }
 
 // Stay is why a node was not disrupted, and when that was decided last.

@@ -151,3 +151,6 @@ func labelsKey(namespace string, labels map[string]string) string {
 	slices.Sort(parts)
 	return namespace + "\n" + strings.Join(parts, "\n")
 }
+
+// WorkloadsOf returns a function that says whose a pending pod of a snapshot is.
+func WorkloadsOf(snap *cluster.Snapshot) func(*cluster.Pod) Workload { return newWorkloads(snap).ofPod }

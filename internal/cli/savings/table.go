@@ -30,9 +30,9 @@ func (r *Report) Table() string {
 	if r.Dropped != "" {
 		fmt.Fprintf(&b, "\nSteps were left out: the checker of plans objected (%s). That is a bug of ours.\n", r.Dropped)
 	}
-	writeLines(&b, "INSTANCE TYPE", "NODES", r.Types)
-	writeLines(&b, "NODEPOOL", "NODES", r.Pools)
-	writeLines(&b, "WORKLOAD", "PODS", r.Workloads)
+	writeLines(&b, "INSTANCE TYPE\tNODES NOW\tAFTER\t$/H NOW\tAFTER", r.Types)
+	writeLines(&b, "NODEPOOL\tNODES NOW\tAFTER\t$/H NOW\tAFTER", r.Pools)
+	writeLines(&b, "WORKLOAD\tPODS NOW\tAFTER\t$/H NOW\tAFTER", r.Workloads)
 	r.writeSteps(&b)
 	writeCauses(&b, "LEFT ALONE", r.Alone)
 	writeCauses(&b, "STAYS", r.Stays)
@@ -41,7 +41,12 @@ func (r *Report) Table() string {
 	if len(r.Proposed) > 0 {
 		fmt.Fprintf(&b, "\nPROPOSED NODEPOOLS (dovetail migrate node-groups writes them with their node classes)\n%s", strings.Join(r.Proposed, "---\n"))
 	}
-	lines := strings.Split(b.String(), "\n")
+	return trimmed(b.String())
+}
+
+// trimmed returns a text without spaces at the ends of its lines.
+func trimmed(text string) string {
+	lines := strings.Split(text, "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
 	}
@@ -82,10 +87,11 @@ func (r *Report) Saving() string {
 	}
 }
 
-func writeLines(b *strings.Builder, what, counts string, lines []Line) {
+// writeLines writes a table with five columns of these names.
+func writeLines(b *strings.Builder, columns string, lines []Line) {
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\t%s NOW\tAFTER\t$/H NOW\tAFTER\t\n", what, counts)
+	fmt.Fprintf(w, "%s\t\n", columns)
 	for i := range lines {
 		if i == linesMax && len(lines) > linesMax+1 {
 			rest := Line{}

@@ -31,11 +31,9 @@ type Live struct {
 // History returns what was done since a time, for a reason in a person's word and in a pool; empty: for all, in
 // all. The error is live.ErrUnknown if there is no such reason.
 func (l *Live) History(since time.Time, reason, pool string) (view.History, error) {
-	wanted := &Filter{Since: since, Pool: pool}
-	if reason != "" {
-		if wanted.Reasons = Reasons(reason); wanted.Reasons == nil {
-			return view.History{}, fmt.Errorf("reason %q: %w", reason, live.ErrUnknown)
-		}
+	wanted, err := filterOf(since, reason, pool)
+	if err != nil {
+		return view.History{}, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,19 +46,12 @@ func (l *Live) History(since time.Time, reason, pool string) (view.History, erro
 // Decision returns one decision, with its snapshot's part if that is kept. The error is live.ErrUnknown if
 // there is none of that ID.
 func (l *Live) Decision(id string) (view.Decision, error) {
-	asked, err := journal.ParseID(id)
-	if err != nil {
-		return view.Decision{}, fmt.Errorf("decision %q: %w: %w", id, live.ErrUnknown, err)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.read(); err != nil {
 		return view.Decision{}, err
 	}
-	e, err := l.file.Find(asked)
-	if errors.Is(err, journal.ErrNoDecision) {
-		return view.Decision{}, fmt.Errorf("%w: %w", live.ErrUnknown, err)
-	}
+	e, err := entryOf(l.file, id)
 	if err != nil {
 		return view.Decision{}, err
 	}
@@ -68,7 +59,31 @@ func (l *Live) Decision(id string) (view.Decision, error) {
 	if err != nil {
 		return view.Decision{}, err
 	}
-	return DecisionOf(l.file, asked, whole)
+	return DecisionOf(l.file, e.ID, whole)
+}
+
+// filterOf returns the filter that a question asks for. The error is live.ErrUnknown if there is no such reason.
+func filterOf(since time.Time, reason, pool string) (*Filter, error) {
+	wanted := &Filter{Since: since, Pool: pool}
+	if reason != "" {
+		if wanted.Reasons = Reasons(reason); wanted.Reasons == nil {
+			return nil, fmt.Errorf("reason %q: %w", reason, live.ErrUnknown)
+		}
+	}
+	return wanted, nil
+}
+
+// entryOf returns the decision with an ID as it is written. The error is live.ErrUnknown if there is none.
+func entryOf(file *journal.File, id string) (*journal.Entry, error) {
+	asked, err := journal.ParseID(id)
+	if err != nil {
+		return nil, fmt.Errorf("decision %q: %w: %w", id, live.ErrUnknown, err)
+	}
+	e, err := file.Find(asked)
+	if errors.Is(err, journal.ErrNoDecision) {
+		return nil, fmt.Errorf("%w: %w", live.ErrUnknown, err)
+	}
+	return e, err
 }
 
 // read reads the plans, unless they were read a moment ago.

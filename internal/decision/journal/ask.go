@@ -21,6 +21,18 @@ func (f *File) Explain(s Subject) ([]Answer, error) {
 	return f.lines.answers(s, seen), nil
 }
 
+// List returns what is known at a glance of the decisions, and of the pods that were refused.
+func (f *File) List() (Listing, error) {
+	if err := f.fill(); err != nil {
+		return Listing{}, err
+	}
+	l := Listing{Decisions: make([]Head, len(f.Decisions)), Refusals: f.lines.refusals()}
+	for i := range f.Decisions {
+		l.Decisions[i] = f.Decisions[i].Head
+	}
+	return l, nil
+}
+
 // fill makes the timelines of a file that has none from its decisions.
 func (f *File) fill() error {
 	if f.filled {

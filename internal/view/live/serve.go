@@ -49,8 +49,9 @@ func Names() []string {
 	return []string{"overview", "fleet", "pending", "pools", "blockers", "offerings", "cost", "next"}
 }
 
-// Question names a view. By divides cost. Namespace and Selector, a label selector as kubectl reads it, say which
-// pods pending is about, and Selector which nodes fleet is about; empty: all.
+// Question names a view. By divides cost. Namespace and Selector, a label selector as kubectl reads it, say which part of the
+// cluster it is about: of pending and cost pods, of fleet and offerings nodes by their labels, of blockers objects of a namespace that
+// keep nodes and nodes by their labels, of next the pending pods of a namespace or else nodes; empty: all.
 type Question struct{ Name, By, Namespace, Selector string }
 
 // Of returns the view of that name, which the caller must not change. by divides cost.
@@ -121,8 +122,14 @@ func (q *Question) within(s *view.State) (*view.State, error) {
 		part = s.WithNodes(selects)
 	case q.Name == "pending":
 		part = s.WithPending(q.Namespace, selects)
+	case q.Name == "cost", q.Name == "blockers":
+		part = s.Within(q.Namespace, selects)
+	case q.Name == "next":
+		part = s.WithEntries(q.Namespace, selects)
+	case q.Name == "offerings" && q.Namespace == "":
+		part = s.WithOfferings(selects)
 	default:
-		return nil, fmt.Errorf("%s has no namespace or labels to be chosen by: pending has both, fleet labels", q.Name)
+		return nil, fmt.Errorf("%s has no namespace or labels to be chosen by: pending, cost, blockers and next have both, fleet and offerings labels", q.Name)
 	}
 	part.Scope = q.scope()
 	return part, nil

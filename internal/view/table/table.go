@@ -276,6 +276,9 @@ func (p *printer) cost(v *view.Cost) {
 	for _, r := range v.Rows {
 		add(r.Name, r.Hourly, fmt.Sprint(r.Pods), Cores(r.CPU), Bytes(r.Memory))
 	}
+	if v.Scope != "" {
+		add("(others)", v.OthersHourly, "", "", "")
+	}
 	add("(idle)", v.IdleHourly, "", "", "")
 	add("(all)", v.Price.Hourly, "", "", "")
 	p.table([]string{strings.ToUpper(strings.TrimPrefix(v.By, view.ByLabel)), "$/H", "$/MONTH", "SHARE", "PODS", "CPU", "MEMORY"}, rows)
