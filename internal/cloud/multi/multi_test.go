@@ -238,7 +238,7 @@ func TestProvidersThatCannotBeTogether(t *testing.T) {
 	c := newCluster(t)
 	for want, members := range map[string][]cloud.Provider{
 		"the providers rack and other both have node classes of the kind ExampleNodeClass.example.dovetail.sh: it is not clear which of them a NodePool means": {rack.New(c), namesake{rack.New(c), "other"}},
-		"two providers have the name rack": {rack.New(c), rack.New(c)},
+		"two providers have the name rack":                             {rack.New(c), rack.New(c)},
 		"the providers kwok and other both have reservations; one may": {reservingKWOK{newKWOK(t, c)}, reserving{namesake{rack.New(c), "other"}}},
 		"no provider": nil,
 	} {
