@@ -39,7 +39,7 @@ func TestTwoProviders(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.SortStableFunc(example, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetKind(), b.GetKind()) }) // its definition first
-	testkit.Eventually(t, patience, func() error { return demo.Apply(t.Context(), c, example...) }) // once it is served
+	testkit.Eventually(t, patience, func() error { return demo.Apply(t.Context(), c, example...) })                                // once it is served
 	installPool(t, c, 4)
 	addRackPool(t, c)
 	kubeconfig := asInstalled(t, cluster, c, "providers")
