@@ -29,7 +29,7 @@ var floors = [][]string{
 	{"internal/core/deletioncost", "internal/core/forecast"},
 	{"internal/convert", "internal/kube/condition", "internal/controller/loop", "internal/decision/record", "internal/view"},
 	{"internal/kube/translate", "internal/kube/devices", "internal/cloud", "internal/cloud/ec2catalog", "internal/decision/journal", "internal/decision/redact", "internal/decision/scenario"},
-	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/clusterapi", "internal/cloud/kwok", "internal/cloud/remote", "internal/sim/awssim"},
+	{"internal/kube/mirror", "internal/cloud/aws", "internal/cloud/clusterapi", "internal/cloud/kwok", "internal/cloud/multi", "internal/cloud/remote", "internal/sim/awssim"},
 	{"internal/kube/apply", "internal/kube/describe", "internal/kube/observe", "internal/decision/simulate", "internal/decision/history", "internal/cloud/cloudtest"},
 	{"internal/controller", "internal/cloud/remote/wiretest", "internal/decision/whatif"},
 	{"internal/operator"},

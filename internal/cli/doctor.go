@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ import (
 type doctorInput struct {
 	kubeconfig, provider, cluster, queue, role, gates, output, from string
 }
+
+func (in *doctorInput) providers() []string { return strings.Split(in.provider, ",") }
 
 func newDoctor() *cobra.Command {
 	var input doctorInput
@@ -44,7 +47,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "aws, clusterapi or kwok: of the latter two no account is checked")
+	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "as of the controller: aws, clusterapi, kwok or remote, or several with commas between; only of aws an account is checked")
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
 	fs.StringVar(&input.queue, "interruption-queue", os.Getenv("INTERRUPTION_QUEUE"), "name of the SQS queue with EC2's notices")
 	fs.StringVar(&input.role, "node-role", "", "name of the role that instances get; empty: KarpenterNodeRole-<cluster>")
@@ -60,9 +63,9 @@ func examine(cmd *cobra.Command, input *doctorInput) error {
 		return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", input.output))
 	case input.from != "" && input.from != "cluster-autoscaler":
 		return wrongUse(cmd, fmt.Errorf("--migrate-from is %q, must be cluster-autoscaler", input.from))
-	case !slices.Contains([]string{"aws", "clusterapi", "kwok"}, input.provider):
-		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws, clusterapi or kwok", input.provider))
-	case input.provider == "aws" && input.cluster == "":
+	case slices.ContainsFunc(input.providers(), func(p string) bool { return !slices.Contains([]string{"aws", "clusterapi", "kwok", "remote"}, p) }):
+		return wrongUse(cmd, fmt.Errorf("--cloud-provider is %q, must be aws, clusterapi, kwok or remote, or several of these with commas between", input.provider))
+	case slices.Contains(input.providers(), "aws") && input.cluster == "":
 		return wrongUse(cmd, errors.New("--cluster-name is empty; it must be the name of the EKS cluster"))
 	}
 	reboots, err := operator.RebootForRepair(input.gates)
@@ -70,7 +73,7 @@ func examine(cmd *cobra.Command, input *doctorInput) error {
 		return wrongUse(cmd, err)
 	}
 	found := examineCluster(cmd.Context(), input)
-	if input.provider == "aws" {
+	if slices.Contains(input.providers(), "aws") {
 		found = append(found, examineAccount(cmd.Context(), input, reboots)...)
 	}
 	show := doctor.Table
@@ -91,7 +94,7 @@ func examineCluster(ctx context.Context, input *doctorInput) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{{Check: "Kubernetes", Status: checkup.Failed, Found: err.Error(), Remedy: "give --kubeconfig"}}
 	}
-	found := doctor.Cluster(ctx, config, input.provider, time.Now())
+	found := doctor.Cluster(ctx, config, input.providers(), time.Now())
 	if input.from != "" {
 		found = append(found, doctor.ClusterAutoscaler(ctx, config)...)
 	}

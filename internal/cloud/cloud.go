@@ -50,6 +50,13 @@ type Provider interface {
 	List(ctx context.Context) ([]Instance, error)
 }
 
+// Owner is a provider whose instance IDs have a form that those of other providers do not have. Where a process has
+// several providers, calls about its instances go to it alone.
+type Owner interface {
+	// Owns reports whether an ID has that form. The cloud is not asked.
+	Owns(instanceID string) bool
+}
+
 // DeviceKnower is a provider that knows which devices instance types have.
 type DeviceKnower interface {
 	// Devices returns the ResourceSlices that drivers will publish on a node of an instance type,

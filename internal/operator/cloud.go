@@ -18,13 +18,38 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/aws"
 	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/cloud/multi"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
-// newProvider returns the cloud of --cloud-provider.
+// newProvider returns the cloud of --cloud-provider, or several as one.
 func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
+	return each(opts.Settings.providers(), func(name string) (cloud.Provider, error) { return newOne(ctx, name, mgr, opts, m) })
+}
+
+// each makes the providers of these names, and one of several.
+func each(names []string, build func(name string) (cloud.Provider, error)) (cloud.Provider, error) {
+	var members []cloud.Provider
+	for _, name := range names {
+		member, err := build(name)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, member)
+	}
+	if len(members) == 1 {
+		return members[0], nil
+	}
+	all, err := multi.New(members...)
+	if err != nil {
+		return nil, fmt.Errorf("--cloud-provider=%s: %w", strings.Join(names, ","), err)
+	}
+	return all, nil
+}
+
+func newOne(ctx context.Context, name string, mgr manager.Manager, opts *Options, m *observe.Metrics) (cloud.Provider, error) {
 	s := &opts.Settings
-	switch s.CloudProvider {
+	switch name {
 	case providerAWS:
 		return newAWS(ctx, mgr, opts, m)
 	case providerRemote:
@@ -41,8 +66,12 @@ func newProvider(ctx context.Context, mgr manager.Manager, opts *Options, m *obs
 // detachedProvider returns the same cloud without anything to talk to: enough to check the
 // settings, and to ask what never changes. A provider that is remote must have described itself before.
 func detachedProvider(with *Options) (cloud.Provider, error) {
+	return each(with.Settings.providers(), func(name string) (cloud.Provider, error) { return detachedOne(name, with) })
+}
+
+func detachedOne(name string, with *Options) (cloud.Provider, error) {
 	s := &with.Settings
-	switch s.CloudProvider {
+	switch name {
 	case providerKWOK:
 		return kwok.New(nil, kwok.Options{InstanceTypesFile: s.InstanceTypesFilePath, Now: time.Now})
 	case providerRemote:

@@ -35,8 +35,8 @@ func (s *Settings) inert() []string {
 		{s.observes() && s.InterruptionQueue != "", "--interruption-queue has no effect with --mode=observe: a message that is read is hidden from its reader"},
 		{s.observes() && s.LegacyAPIs, "--legacy-apis has no effect with --mode=observe: NodePools are not made"},
 		{s.CloudProvider == providerKWOK && s.provider() == providerAWS, "--cluster-name and --interruption-queue have no effect with --cloud-provider=kwok: instances are simulated"},
-		{s.CloudProvider != providerRemote && s.RemoteSettings != (RemoteSettings{}), "the flags --provider-… have no effect without --cloud-provider=remote"},
-		{s.CloudProvider != providerClusterAPI && s.ClusterAPISettings != (ClusterAPISettings{}), "the flags --cluster-api-… have no effect without --cloud-provider=clusterapi"},
+		{!s.uses(providerRemote) && s.RemoteSettings != (RemoteSettings{}), "the flags --provider-… have no effect without --cloud-provider=remote"},
+		{!s.uses(providerClusterAPI) && s.ClusterAPISettings != (ClusterAPISettings{}), "the flags --cluster-api-… have no effect without --cloud-provider=clusterapi"},
 		{s.CloudProvider == providerRemote && s.InterruptionQueue != "", "--interruption-queue has no effect with --cloud-provider=remote: the provider sends the notices"},
 	} {
 		if c.asks {

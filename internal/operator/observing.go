@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/client-go/tools/record"
 
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 )
 
@@ -102,8 +101,8 @@ func (p *Parts) observers() []registrant {
 		return &apply.Launcher{Client: p.Manager.GetClient(), Mirror: p.mirror, Vocabulary: p.vocabulary, PoolLaunches: &apply.PoolLaunches{}}
 	}
 	types, packing := p.catalog(), p.Settings.packing()
-	if changer, ok := p.Cloud.(cloud.TypesChanger); ok {
-		changer.OnTypesChanged(types.Changed)
+	for _, provider := range p.providers() {
+		p.listen(provider, types)
 	}
 	return []registrant{types, p.provisioner(launcher(), packing, quarantine), p.disrupter(launcher(), packing, quarantine), p.podMetrics()}
 }

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
+	"github.com/dovetail-sh/dovetail/internal/cloud/multi"
 	"github.com/dovetail-sh/dovetail/internal/controller/candidacy"
 	"github.com/dovetail-sh/dovetail/internal/controller/capacitybuffer"
 	"github.com/dovetail-sh/dovetail/internal/controller/catalog"
@@ -101,10 +103,8 @@ func (p *Parts) Assemble(ctx context.Context) error {
 	if err := p.feed(ctx); err != nil {
 		return err
 	}
-	if r, ok := p.Cloud.(manager.Runnable); ok && (!p.Settings.observes() || p.Settings.CloudProvider != providerKWOK) { // KWOK's makes Nodes
-		if err := p.Manager.Add(r); err != nil {
-			return fmt.Errorf("add provider: %w", err)
-		}
+	if err := p.addProviders(); err != nil {
+		return err
 	}
 	p.Views.Begin(p.mirror.Pools())
 	var loops []registrant
@@ -112,13 +112,37 @@ func (p *Parts) Assemble(ctx context.Context) error {
 		loops = p.observers()
 	} else {
 		loops = p.loops()
-		if r, ok := p.Cloud.(registrant); ok {
-			loops = append(loops, r)
+		for _, provider := range p.providers() {
+			if r, ok := provider.(registrant); ok {
+				loops = append(loops, r)
+			}
 		}
 	}
 	for _, loop := range append(loops, &conditions.Loop{Cache: p.Manager.GetCache(), Conditions: p.Conditions, Events: p.Events, Metrics: p.Metrics, Now: p.Now}) {
 		if err := loop.Register(p.Manager); err != nil {
 			return fmt.Errorf("register %T: %w", loop, err)
+		}
+	}
+	return nil
+}
+
+// providers returns the provider, or those that it consists of.
+func (p *Parts) providers() []cloud.Provider {
+	if all, is := p.Cloud.(*multi.Provider); is {
+		return all.Members()
+	}
+	return []cloud.Provider{p.Cloud}
+}
+
+// addProviders has the manager run the providers.
+func (p *Parts) addProviders() error {
+	for _, provider := range p.providers() {
+		r, runs := provider.(manager.Runnable)
+		if _, makesNodes := provider.(*kwok.Provider); !runs || makesNodes && p.Settings.observes() {
+			continue
+		}
+		if err := p.Manager.Add(r); err != nil {
+			return fmt.Errorf("add provider %s: %w", provider.Name(), err)
 		}
 	}
 	return nil
@@ -219,12 +243,16 @@ func (p *Parts) loops() []registrant {
 		&candidacy.Controller{Client: c, Cloud: p.Cloud, Types: p.mirror.Pools().TypesOf, Now: p.Now, Log: p.log("nodeclaim.disruption")},
 		drains,
 		&reboot.Controller{Client: c, Cloud: p.measured("nodeclaim.reboot"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.reboot"), Evict: drains.Evict},
-		&garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measured("nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.Pools().MarkReclaimed, OneByOne: p.OneByOne},
+	}
+	for _, provider := range p.providers() { // so that one that cannot be asked does not keep the others' garbage
+		loops = append(loops, &garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measuredOne(provider, "nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.Pools().MarkReclaimed, OneByOne: p.OneByOne})
+	}
+	loops = append(loops,
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},
 		&podevents.Controller{Client: c, Cloud: p.Cloud, Now: p.Now},
 		&hydration.Controllers{Client: c, Cloud: p.Cloud},
 		p.podMetrics(),
-	}
+	)
 	loops = append(loops, p.optional(claims, types, provisioner, launcher)...)
 	if p.Settings.NominatePods {
 		nominator := &nomination.Loop{
@@ -242,9 +270,6 @@ func (p *Parts) loops() []registrant {
 // what they need of them.
 func (p *Parts) optional(claims *lifecycle.Controller, types *catalog.Loop, provisioner *provisioning.Loop, launcher func() *apply.Launcher) (loops []registrant) {
 	c, isStatic := p.Manager.GetClient(), p.gate("StaticCapacity")
-	if policies := p.legacyPolicies(); len(policies) > 0 {
-		loops = append(loops, &repair.Controller{Client: c, Cloud: p.Cloud, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: isStatic, Paused: p.mirror.Pools().Paused})
-	}
 	if p.vocabulary.Devices {
 		claims.Published = p.mirror.PublishedDrivers
 	}
@@ -266,19 +291,37 @@ func (p *Parts) optional(claims *lifecycle.Controller, types *catalog.Loop, prov
 	if p.gate("PodDeletionCostManagement") {
 		loops = append(loops, &deletioncost.Controllers{Client: c, Mirror: p.mirror, Synced: p.synced, Metrics: p.Metrics})
 	}
-	if len(p.Cloud.Vocabulary().ReservationKeys) > 0 {
-		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measured("capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
-	}
-	if changer, ok := p.Cloud.(cloud.TypesChanger); ok {
-		changer.OnTypesChanged(types.Changed)
-	}
 	if patient, ok := p.Cloud.(cloud.Patient); ok {
 		claims.Patience, claims.Available = patient.Patience, p.mirror.Pools().Available
 	}
-	if w, ok := p.Cloud.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: p.Cloud.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.Pools().MarkUnavailable, ReservationKey: p.Cloud.Vocabulary().ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})
+	for _, provider := range p.providers() {
+		loops = append(loops, p.loopsOf(provider, claims, types)...)
 	}
 	return loops
+}
+
+// loopsOf returns the loops that each provider has of its own, so that one that cannot be asked does not keep those of
+// the others from working.
+func (p *Parts) loopsOf(provider cloud.Provider, claims *lifecycle.Controller, types *catalog.Loop) (loops []registrant) {
+	c, words := p.Manager.GetClient(), provider.Vocabulary()
+	if policies := p.legacyPolicies(provider); len(policies) > 0 {
+		loops = append(loops, &repair.Controller{Client: c, Cloud: provider, Policies: policies, Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.health"), StaticCapacity: p.gate("StaticCapacity"), Paused: p.mirror.Pools().Paused})
+	}
+	if len(words.ReservationKeys) > 0 {
+		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measuredOne(provider, "capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
+	}
+	p.listen(provider, types)
+	if w, ok := provider.(cloud.Watcher); ok {
+		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: provider.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.Pools().MarkUnavailable, ReservationKey: words.ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})
+	}
+	return loops
+}
+
+// listen has a provider that knows when its types change say so to the loop that reads them.
+func (p *Parts) listen(provider cloud.Provider, types *catalog.Loop) {
+	if changer, ok := provider.(cloud.TypesChanger); ok {
+		changer.OnTypesChanged(types.Changed)
+	}
 }
 
 // log returns the log of one controller, under its name.
@@ -342,49 +385,73 @@ func (p *Parts) repairs() bool { return p.gate("NodeRepair") && !p.Settings.Lega
 
 // reboots returns what requests reboots; nil: the provider reboots no instances.
 func (p *Parts) reboots() disruption.Reboots {
-	if _, able := p.Cloud.(cloud.Rebooter); !able {
+	if !slices.ContainsFunc(p.providers(), func(provider cloud.Provider) bool { _, able := provider.(cloud.Rebooter); return able }) {
 		return nil
 	}
 	return &apply.Reboots{Client: p.Manager.GetClient(), Now: p.Now}
 }
 
-// repairRules returns which node conditions the provider considers unhealthy; nil: nothing is repaired.
-func (p *Parts) repairRules() (*cloud.RepairRules, error) {
+// repairRules returns which conditions of a Node its provider considers unhealthy; nil: nothing is repaired.
+func (p *Parts) repairRules() (func(*corev1.Node) *cloud.RepairRules, error) {
 	if !p.repairs() {
 		return nil, nil
 	}
-	var policies []cloud.RepairPolicy
-	if repairer, able := p.Cloud.(cloud.Repairer); able {
-		policies = repairer.RepairPolicies()
+	providers := p.providers()
+	var known []*cloud.RepairRules // by provider; nil: it has none
+	some := false
+	for _, provider := range providers {
+		rules, err := rulesOf(provider)
+		if err != nil {
+			return nil, &configError{fmt.Errorf("the gate NodeRepair is on, and the repair policies of provider %s are not valid: %w", provider.Name(), err)}
+		}
+		known, some = append(known, rules), some || rules != nil
 	}
-	if len(policies) == 0 {
+	if !some {
 		return nil, &configError{errors.New("the gate NodeRepair is on, and the provider has no repair policies")}
 	}
-	rules, err := cloud.NewRepairRules(policies)
-	if err != nil {
-		return nil, &configError{fmt.Errorf("the gate NodeRepair is on, and the provider's repair policies are not valid: %w", err)}
-	}
-	return rules, nil
+	return func(node *corev1.Node) *cloud.RepairRules {
+		for i, provider := range providers {
+			if len(providers) == 1 || mirror.ManagesNode(provider.ClassKinds(), node) {
+				return known[i]
+			}
+		}
+		return nil
+	}, nil
 }
 
-// legacyPolicies returns which node conditions make repair remove a node as Karpenter 1.14 did; none:
+// rulesOf returns the repair rules of a provider; nil: it has none.
+func rulesOf(provider cloud.Provider) (*cloud.RepairRules, error) {
+	repairer, able := provider.(cloud.Repairer)
+	if !able {
+		return nil, nil
+	}
+	policies := repairer.RepairPolicies()
+	if len(policies) == 0 {
+		return nil, nil
+	}
+	return cloud.NewRepairRules(policies)
+}
+
+// legacyPolicies returns which node conditions make repair remove a node of a provider as Karpenter 1.14 did; none:
 // that is not wanted.
-func (p *Parts) legacyPolicies() []cloud.RepairPolicy {
+func (p *Parts) legacyPolicies(provider cloud.Provider) []cloud.RepairPolicy {
 	if !p.gate("NodeRepair") || p.repairs() {
 		return nil
 	}
-	if legacy, able := p.Cloud.(cloud.LegacyRepairer); able {
+	if legacy, able := provider.(cloud.LegacyRepairer); able {
 		return legacy.LegacyRepairPolicies()
 	}
-	if repairer, able := p.Cloud.(cloud.Repairer); able {
+	if repairer, able := provider.(cloud.Repairer); able {
 		return repairer.RepairPolicies()
 	}
 	return nil
 }
 
 // measured returns the provider with its calls counted under a controller's name.
-func (p *Parts) measured(controller string) cloud.Provider {
-	return observe.Measured(p.Cloud, controller, p.Metrics, p.Now)
+func (p *Parts) measured(controller string) cloud.Provider { return p.measuredOne(p.Cloud, controller) }
+
+func (p *Parts) measuredOne(provider cloud.Provider, controller string) cloud.Provider {
+	return observe.Measured(provider, controller, p.Metrics, p.Now)
 }
 
 // Ready returns what keeps the process from deciding; nil: nothing does.
@@ -392,8 +459,11 @@ func (p *Parts) Ready() error {
 	if !p.synced() {
 		return errors.New("caches not synced")
 	}
-	if r, ok := p.Cloud.(interface{ Ready() error }); ok {
-		return r.Ready()
+	var errs []error
+	for _, provider := range p.providers() {
+		if r, ok := provider.(interface{ Ready() error }); ok {
+			errs = append(errs, r.Ready())
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

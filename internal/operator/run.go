@@ -106,7 +106,7 @@ func run(ctx context.Context, opts Options) error {
 	if err := opts.Settings.Validate(); err != nil {
 		return err
 	}
-	if opts.Settings.CloudProvider != providerRemote {
+	if !opts.Settings.uses(providerRemote) {
 		if _, err := detachedProvider(&opts); err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ func run(ctx context.Context, opts Options) error {
 	opts.debugAddress = srv.debug.address()
 	opts.Log.Info("started", "version", opts.Version, "cloud_provider", opts.Settings.CloudProvider,
 		"metrics", srv.metrics.address(), "health", srv.health.address(), "debug", srv.debug.address())
-	if opts.Settings.CloudProvider == providerRemote {
+	if opts.Settings.uses(providerRemote) {
 		if opts.link, err = connect(ctx, &opts, m); opts.link == nil {
 			return err
 		}

@@ -24,6 +24,28 @@ const (
 	providerClusterAPI = "clusterapi"
 )
 
+// providers returns the values of --cloud-provider, the first of which is the default.
+func (s *Settings) providers() []string { return strings.Split(s.CloudProvider, ",") }
+
+// uses reports whether a value is among those of --cloud-provider.
+func (s *Settings) uses(provider string) bool { return slices.Contains(s.providers(), provider) }
+
+// validateProviders returns an error that says what --cloud-provider may be.
+func (s *Settings) validateProviders() error {
+	for i, name := range s.providers() {
+		if !slices.Contains([]string{providerKWOK, providerAWS, providerRemote, providerClusterAPI}, name) {
+			return fmt.Errorf("--cloud-provider is %q; it may be %s, or several of these with commas between", s.CloudProvider, strings.Join([]string{providerKWOK, providerAWS, providerRemote, providerClusterAPI}, ", "))
+		}
+		if slices.Contains(s.providers()[:i], name) {
+			return fmt.Errorf("--cloud-provider is %q; each provider may be there once", s.CloudProvider)
+		}
+	}
+	if s.LegacyAPIs && len(s.providers()) > 1 && s.providers()[0] != providerAWS {
+		return fmt.Errorf("--legacy-apis is set, and --cloud-provider is %q; aws must be the first of it then", s.CloudProvider)
+	}
+	return nil
+}
+
 // provider returns which cloud the other settings are for; empty: they are for any.
 func (s *Settings) provider() string {
 	if s.ClusterName != "" || s.InterruptionQueue != "" {
@@ -96,7 +118,7 @@ const featureGatesDefault = "NodeRepair=false,ReservedCapacity=true,SpotToSpotCo
 // from the environment variable of the same name in capitals, else its default.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a := adder{fs, s}
-	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; clusterapi, a management cluster of Cluster API; kwok, which simulates them; or remote, another process that launches them (--provider-address). It must be set unless --cluster-name or --interruption-queue is, which means aws")
+	a.text(&s.CloudProvider, "cloud-provider", "", "the cloud that instances are launched in: aws; clusterapi, a management cluster of Cluster API; kwok, which simulates them; or remote, another process that launches them (--provider-address). Several with commas between: each NodePool has its instances from the one whose kind of node class its nodeClassRef names, and without a nodeClassRef from the first. It must be set unless --cluster-name or --interruption-queue is, which means aws")
 	a.text(&s.Mode, "mode", ModeActive, "active, or observe: decide, log, keep the journal, serve metrics and views, and change nothing in the cluster or the cloud; the lease has another name then (-observe at its end), so this runs beside another controller")
 	a.text(&s.KarpenterService, "karpenter-service", "", "the name of the Service; accepted for compatibility, unused")
 	a.number(&s.MetricsPort, "metrics-port", 8080, "port of /metrics; 0 takes any free one")
@@ -181,7 +203,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; they may be 0s or more", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		oneOf("cloud-provider", s.CloudProvider, providerKWOK, providerAWS, providerRemote, providerClusterAPI), s.validateAWS(s.CloudProvider), s.validateRemote(s.CloudProvider), s.validateClusterAPI(s.CloudProvider),
+		s.validateProviders(), s.validateAWS(s.uses(providerAWS)), s.validateRemote(s.uses(providerRemote)), s.validateClusterAPI(s.uses(providerClusterAPI)),
 		oneOf("mode", s.Mode, "", ModeActive, ModeObserve),
 		oneOf("metrics-level", s.MetricsLevel, "", observe.LevelEssential, observe.LevelDefault, observe.LevelAll),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),

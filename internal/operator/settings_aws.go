@@ -50,10 +50,10 @@ func (s *AWSSettings) addAWSFlags(a adder) {
 	a.text(&s.AWSFeatureGates, "aws-feature-gates", awsFeatureGatesDefault, "aws: Name=true|false, comma separated; unknown names are ignored with a warning")
 }
 
-// validateAWS returns an error that names the flag and what it may be; provider is that of
-// --cloud-provider.
-func (s *AWSSettings) validateAWS(provider string) error {
-	if provider != providerAWS {
+// validateAWS returns an error that names the flag and what it may be, if the
+// provider is used.
+func (s *AWSSettings) validateAWS(isUsed bool) error {
+	if !isUsed {
 		return nil
 	}
 	var name, endpoint, overhead, interfaces, refresh error

@@ -32,10 +32,10 @@ func (s *ClusterAPISettings) addClusterAPIFlags(a adder) {
 	a.text(&s.ClusterAPIPricesFile, "cluster-api-prices-file", "", "clusterapi: file with prices in dollars an hour by name of instance type, YAML or JSON, for those that have no other; it is read again when types are")
 }
 
-// validateClusterAPI returns an error that names the flag and what it may be; provider is that of
-// --cloud-provider.
-func (s *ClusterAPISettings) validateClusterAPI(provider string) error {
-	if provider != providerClusterAPI {
+// validateClusterAPI returns an error that names the flag and what it may be, if the
+// provider is used.
+func (s *ClusterAPISettings) validateClusterAPI(isUsed bool) error {
+	if !isUsed {
 		return nil
 	}
 	if s.ClusterAPIURL == "" {

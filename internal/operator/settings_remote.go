@@ -26,10 +26,10 @@ func (s *RemoteSettings) addRemoteFlags(a adder) {
 	a.flag(&s.ProviderPlaintext, "provider-plaintext", false, "remote: connect to dns:/// without TLS, which is allowed to addresses of this computer only")
 }
 
-// validateRemote returns an error that names the flag and what it may be; provider is that of
-// --cloud-provider.
-func (s *RemoteSettings) validateRemote(provider string) error {
-	if provider != providerRemote {
+// validateRemote returns an error that names the flag and what it may be, if the
+// provider is used.
+func (s *RemoteSettings) validateRemote(isUsed bool) error {
+	if !isUsed {
 		return nil
 	}
 	if s.ProviderAddress == "" {

@@ -144,6 +144,30 @@ func TestTheProviderFollowsFromTheSettings(t *testing.T) {
 	}
 }
 
+func TestSeveralProviders(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string]string{
+		"--cloud-provider=kwok,remote --provider-address=unix:///tmp/p.sock": "",
+		"--cloud-provider=aws,kwok --cluster-name=demo --legacy-apis":        "",
+		"--cloud-provider=kwok,remote":                                       "--provider-address is empty",
+		"--cloud-provider=kwok,aws":                                          "--cluster-name is empty",
+		"--cloud-provider=kwok,kwok":                                         `--cloud-provider is "kwok,kwok"; each provider may be there once`,
+		"--cloud-provider=kwok,sky":                                          `--cloud-provider is "kwok,sky"; it may be kwok, aws, remote, clusterapi, or several of these with commas between`,
+		"--cloud-provider=kwok,":                                             `--cloud-provider is "kwok,"; it may be`,
+		"--cloud-provider=kwok,aws --cluster-name=demo --legacy-apis":        "--legacy-apis is set, and --cloud-provider is \"kwok,aws\"; aws must be the first",
+		"--cloud-provider=kwok,clusterapi --cluster-api-url=http://a --cluster-api-namespace=clusters": "--cluster-api-url is",
+	} {
+		err := parsedAsIs(t, strings.Fields(words)...).Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", words, err, want)
+		}
+	}
+	s := parsedAsIs(t, "--cloud-provider=kwok,remote", "--provider-address=unix:///tmp/p.sock")
+	if lines := s.inert(); len(lines) > 0 {
+		t.Errorf("said to have no effect: %q", lines)
+	}
+}
+
 func TestWhatHasNoEffectIsSaid(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{

@@ -223,7 +223,7 @@ func dropTemplate(o any) (any, error) {
 // completeClaim returns what fills in the reference of a NodeClaim to its node class, where the claim is
 // of v1beta1: its spec cannot be changed any more.
 func completeClaim(s *Settings) toolscache.TransformFunc {
-	kind, _ := convert.ClassKind(s.CloudProvider)
+	kind, _ := convert.ClassKind(s.providers()[0])
 	strip := cache.TransformStripManagedFields()
 	return func(o any) (any, error) {
 		if nc, ok := o.(*karpenterv1.NodeClaim); ok && nc.Spec.NodeClassRef != nil {

@@ -3,13 +3,30 @@ package operator
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/multi"
 )
+
+// named is a cloud whose kind of node class has its name.
+type named struct {
+	cloud.Provider
+	name string
+}
+
+func (n named) Name() string               { return n.name }
+func (named) Vocabulary() cloud.Vocabulary { return cloud.Vocabulary{} }
+func (n named) ClassKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{{Group: "test", Kind: n.name}}
+}
 
 // mender is a cloud that knows what is broken; bystander is one that does not.
 type (
-	bystander struct{ cloud.Provider }
-	mender    struct{ cloud.Provider }
+	bystander struct{ named }
+	mender    struct{ named }
 )
 
 func (mender) RepairPolicies() []cloud.RepairPolicy {
@@ -17,7 +34,7 @@ func (mender) RepairPolicies() []cloud.RepairPolicy {
 }
 
 // bungler is a cloud whose policies are wrong.
-type bungler struct{ cloud.Provider }
+type bungler struct{ named }
 
 func (bungler) RepairPolicies() []cloud.RepairPolicy { return []cloud.RepairPolicy{{}} }
 
@@ -40,8 +57,28 @@ func TestRepairNeedsItsGateAndAProviderThatIsAble(t *testing.T) {
 	} {
 		p := &Parts{Settings: &Settings{FeatureGates: c.gates, LegacyNodeRepair: c.legacy}, Cloud: c.cloud}
 		rules, err := p.repairRules()
-		if got := (want{rules != nil, len(p.legacyPolicies()) > 0, err != nil}); got != c.want {
+		if got := (want{rules != nil, len(p.legacyPolicies(c.cloud)) > 0, err != nil}); got != c.want {
 			t.Errorf("%s: %+v (%v), want %+v", name, got, err, c.want)
+		}
+	}
+}
+
+// TestRepairRulesAreThoseOfTheNodesProvider has two providers, one of which knows of no broken node.
+func TestRepairRulesAreThoseOfTheNodesProvider(t *testing.T) {
+	t.Parallel()
+	both, err := multi.New(mender{named{name: "mended"}}, bystander{named{name: "watched"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Parts{Settings: &Settings{FeatureGates: "NodeRepair=true"}, Cloud: both}
+	rules, err := p.repairRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[string]bool{"mended": true, "watched": false, "strange": false} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"test/" + kind: "default"}}}
+		if got := rules(node) != nil; got != want {
+			t.Errorf("a node of class kind %s has rules: %t, want %t", kind, got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -37,8 +38,8 @@ const (
 	observerLeaseName = leaseName + "-observe"
 )
 
-// Cluster looks at a cluster by its API server. The provider is aws, clusterapi or kwok.
-func Cluster(ctx context.Context, config *rest.Config, provider string, now time.Time) []Finding {
+// Cluster looks at a cluster by its API server. The providers are aws, clusterapi, kwok and remote.
+func Cluster(ctx context.Context, config *rest.Config, providers []string, now time.Time) []Finding {
 	config = rest.CopyConfig(config)
 	config.Timeout = patience
 	asked, err := discovery.NewDiscoveryClientForConfig(config)
@@ -54,11 +55,14 @@ func Cluster(ctx context.Context, config *rest.Config, provider string, now time
 		return []Finding{unreachable(err)}
 	}
 	found := []Finding{judgeVersion(version, config.Host)}
-	found = append(found, definitions(ctx, c, provider)...)
+	found = append(found, definitions(ctx, c, providers)...)
 	found = append(found, remains(ctx, c)...)
 	found = append(found, others(ctx, c, now))
 	found = append(found, pauses(ctx, c)...)
-	return append(found, classes(ctx, c, provider)...)
+	for _, kind := range classKinds(providers) {
+		found = append(found, classes(ctx, c, kind)...)
+	}
+	return found
 }
 
 func unreachable(err error) Finding {
@@ -79,9 +83,9 @@ func judgeVersion(v *version.Info, host string) Finding {
 }
 
 // definitions compares the definitions that are installed with ours. Those of other providers may be missing.
-func definitions(ctx context.Context, c client.Client, provider string) []Finding {
+func definitions(ctx context.Context, c client.Client, providers []string) []Finding {
 	const check, remedy = "definitions", "dovetail crds | kubectl apply --server-side --force-conflicts -f -"
-	own, err := definitionsOf(provider)
+	own, err := definitionsOf(providers)
 	if err != nil {
 		return []Finding{{Check: check, Status: checkup.Failed, Found: err.Error()}}
 	}
@@ -110,9 +114,11 @@ func definitions(ctx context.Context, c client.Client, provider string) []Findin
 }
 
 // definitionsOf returns the definitions that this program has but those of other providers.
-func definitionsOf(provider string) ([]*unstructured.Unstructured, error) {
+func definitionsOf(providers []string) ([]*unstructured.Unstructured, error) {
 	groups := map[string]string{"aws": awsv1.Group, "clusterapi": clusterapiv1alpha1.Group, "kwok": kwokv1alpha1.Group}
-	delete(groups, provider)
+	for _, provider := range providers {
+		delete(groups, provider)
+	}
 	others := slices.Collect(maps.Values(groups))
 	own, err := crd.Definitions()
 	return slices.DeleteFunc(own, func(o *unstructured.Unstructured) bool {
@@ -164,12 +170,21 @@ func others(ctx context.Context, c client.Client, now time.Time) Finding {
 	return Finding{Check: check, Status: checkup.OK, Found: strings.Join(append([]string{"nobody holds a lease " + leaseName}, observers...), "; ")}
 }
 
-// classes says of each node class that is not ready why.
-func classes(ctx context.Context, c client.Client, provider string) []Finding {
-	kind := awsv1.GroupVersion.WithKind("EC2NodeClass")
-	if provider == "clusterapi" {
-		kind = clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind)
+// classKinds returns the kinds of node class whose status says what is wrong.
+func classKinds(providers []string) (kinds []schema.GroupVersionKind) {
+	for _, provider := range providers {
+		switch provider {
+		case "aws":
+			kinds = append(kinds, awsv1.GroupVersion.WithKind("EC2NodeClass"))
+		case "clusterapi":
+			kinds = append(kinds, clusterapiv1alpha1.GroupVersion.WithKind(clusterapiv1alpha1.Kind))
+		}
 	}
+	return kinds
+}
+
+// classes says of each node class of a kind that is not ready why.
+func classes(ctx context.Context, c client.Client, kind schema.GroupVersionKind) []Finding {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := c.List(ctx, list); err != nil {

@@ -72,7 +72,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	all := func(change func(i int, o *unstructured.Unstructured) bool) []client.Object {
-		own, err := definitionsOf("aws")
+		own, err := definitionsOf([]string{"aws"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestDefinitions(t *testing.T) {
 			t.Parallel()
 			// The fake adds what it doesn't know to its scheme, which must not be the one all share.
 			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(tc.objects...).Build()
-			got := definitions(t.Context(), c, "aws")
+			got := definitions(t.Context(), c, []string{"aws"})
 			if diff := cmp.Diff([]Finding{tc.want}, got); diff != "" {
 				t.Errorf("definitions() (-want +got):\n%s", diff)
 			}

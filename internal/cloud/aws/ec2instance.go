@@ -51,6 +51,12 @@ func instanceID(id string) (string, bool) {
 	return found[1], true
 }
 
+// Owns reports whether an instance ID has the form of EC2's.
+func (*Provider) Owns(id string) bool {
+	_, valid := instanceID(id)
+	return valid
+}
+
 // described returns the instance that EC2 describes.
 func described(i *types.Instance) ec2Instance {
 	m := ec2Instance{

@@ -148,5 +148,11 @@ func (p *Provider) instanceOf(node *corev1.Node) cloud.Instance {
 	}
 }
 
+// Owns reports whether an instance ID is one of this provider's.
+func (*Provider) Owns(instanceID string) bool {
+	_, ours := nameOf(instanceID)
+	return ours
+}
+
 // nameOf returns the name of the Node with that providerID.
 func nameOf(instanceID string) (string, bool) { return strings.CutPrefix(instanceID, idPrefix) }

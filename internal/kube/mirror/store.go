@@ -43,8 +43,8 @@ type Options struct {
 	Paused string
 	// Unchecked: NodePools count as ready although nobody has checked them since they changed.
 	Unchecked bool
-	// Repair says which conditions make a Node unhealthy; nil: none does.
-	Repair *cloud.RepairRules
+	// Repair returns which conditions make a Node unhealthy; nil, or a nil answer: none does.
+	Repair func(node *corev1.Node) *cloud.RepairRules
 	// DefaultConstraints is the spread of pods that declare none.
 	DefaultConstraints []corev1.TopologySpreadConstraint
 	// Devices returns the devices that the provider says an instance type has, as drivers will publish

@@ -27,7 +27,7 @@ type views struct {
 	nodes   *nodeIndex
 	volumes *volumes
 	pdbs    *pdbs
-	repair  *cloud.RepairRules
+	repair  func(*corev1.Node) *cloud.RepairRules
 
 	autoscaler translate.AutoscalerRules
 }
@@ -52,8 +52,8 @@ func (x *views) refresh(n *node, now time.Time) {
 	}
 	if n.isTimed || n.fromNode != n.object || n.fromClaim != nc {
 		n.view, n.fromNode, n.fromClaim = translate.Node(n.object, nc, now), n.object, nc
-		if n.object != nil {
-			n.view.Ailments = x.repair.Ailments(translate.NodeConditions(n.object), translate.AilingSince(n.object, nc))
+		if n.object != nil && x.repair != nil {
+			n.view.Ailments = x.repair(n.object).Ailments(translate.NodeConditions(n.object), translate.AilingSince(n.object, nc))
 		}
 		if n.object != nil && n.view.DoNotDisrupt == "" && x.autoscaler.NodeBlocks(n.object) {
 			n.view.DoNotDisrupt = "annotation " + translate.ScaleDownDisabledAnnotationKey + " on the node"

@@ -21,10 +21,18 @@ type measured struct {
 	pool string
 }
 
+// several is a provider that consists of others, whose calls are counted under their names.
+type several interface {
+	Map(replace func(cloud.Provider) cloud.Provider) cloud.Provider
+}
+
 // Measured returns the provider as one controller calls it, with its calls timed and
 // their errors counted. It is a cloud.Rebooter, which refuses if p is none. Other abilities that are
 // found by type assertion must be looked for in p itself.
 func Measured(p cloud.Provider, controller string, m *Metrics, now func() time.Time) cloud.Provider {
+	if all, is := p.(several); is {
+		return all.Map(func(one cloud.Provider) cloud.Provider { return Measured(one, controller, m, now) })
+	}
 	return &measured{Provider: p, controller: controller, metrics: m, now: now}
 }
 
@@ -106,6 +114,9 @@ func (p *measured) reportError(method, pool string, err error) {
 // ForPool returns a provider that is Measured with its errors counted for a NodePool; any other
 // provider as it is.
 func ForPool(p cloud.Provider, pool string) cloud.Provider {
+	if all, is := p.(several); is {
+		return all.Map(func(one cloud.Provider) cloud.Provider { return ForPool(one, pool) })
+	}
 	m, is := p.(*measured)
 	if !is {
 		return p

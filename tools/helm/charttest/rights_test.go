@@ -33,6 +33,8 @@ func TestRightsAreTheControllers(t *testing.T) {
 		"kwok":                   {set{"provider": "kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws", "dovetail"},
 		"observing":              {set{"settings": set{"mode": "observe"}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
 		"observing, by env":      {set{"controller": set{"env": []any{set{"name": "MODE", "value": "observe"}}}}, []string{"observe/rbac.yaml"}, "", "dovetail-observe"},
+		"kwok and remote":        {set{"provider": "kwok,remote", "settings": set{"providerAddress": "unix:///p"}}, []string{"rbac.yaml", "providers/kwok.yaml"}, "karpenter.k8s.aws", "dovetail"},
+		"aws and kwok":           {set{"provider": "aws,kwok"}, []string{"rbac.yaml", "providers/kwok.yaml"}, "", "dovetail"},
 		"clusterapi":             {set{"provider": "clusterapi", "settings": set{"clusterAPINamespace": "default"}}, []string{"rbac.yaml", "providers/clusterapi.yaml"}, "karpenter.k8s.aws", "dovetail"},
 	} {
 		if c.values == nil {
@@ -144,6 +146,7 @@ func TestDefinitions(t *testing.T) {
 	for provider, want := range map[string][]string{
 		"aws":        {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
 		"clusterapi": {"capacitybuffers.autoscaling.x-k8s.io", "clusterapinodeclasses.karpenter.cluster.x-k8s.io", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
+		"aws,kwok":   {"capacitybuffers.autoscaling.x-k8s.io", "ec2nodeclasses.karpenter.k8s.aws", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
 		"kwok":       {"capacitybuffers.autoscaling.x-k8s.io", "kwoknodeclasses.karpenter.kwok.sh", "nodeclaims.karpenter.sh", "nodeoverlays.karpenter.sh", "nodepools.karpenter.sh"},
 	} {
 		out, err := Render(crdDir, Input{Values: map[string]any{

@@ -104,9 +104,9 @@ emptyDir:
 {{/* The chart's own environment variables with a value, as a JSON list of {name, value}. */}}
 {{- define "karpenter.ownEnv" -}}
 {{- $values := include "karpenter.values" . | fromJson -}}
-{{- $provider := $values.provider -}}
+{{- $providers := splitList "," $values.provider -}}
 {{- $env := list
-  (dict "name" "CLOUD_PROVIDER" "value" $provider)
+  (dict "name" "CLOUD_PROVIDER" "value" $values.provider)
   (dict "name" "LOG_LEVEL" "value" (include "karpenter.text" $values.logLevel))
   (dict "name" "LOG_OUTPUT_PATHS" "value" (join "," $values.logOutputPaths))
   (dict "name" "LOG_ERROR_OUTPUT_PATHS" "value" (join "," $values.logErrorOutputPaths))
@@ -117,7 +117,7 @@ emptyDir:
   {{- $value := get $values.settings .value -}}
   {{- $isSet := not (has (toString $value) (list "<nil>" "")) -}}
   {{- /* With another provider only what was asked for: the controller says that it has no effect. */ -}}
-  {{- if and .provider (ne .provider $provider) (not (and (kindIs "string" $value) (has .value (list "clusterName" "clusterCABundle" "clusterEndpoint" "interruptionQueue" "instanceTypesFilePath")))) -}}
+  {{- if and .provider (not (has .provider $providers)) (not (and (kindIs "string" $value) (has .value (list "clusterName" "clusterCABundle" "clusterEndpoint" "interruptionQueue" "instanceTypesFilePath")))) -}}
     {{- $isSet = false -}}
   {{- end -}}
   {{- if $isSet -}}
@@ -134,7 +134,7 @@ emptyDir:
     {{- $value := get (default (dict) (get $values.settings $list)) .value -}}
     {{- if ne (toString $value) "<nil>" }}{{ $parts = append $parts (printf "%s=%v" .gate $value) }}{{ end -}}
   {{- end -}}
-  {{- if and $parts (or (eq $provider "aws") (eq $list "featureGates")) -}}
+  {{- if and $parts (or (has "aws" $providers) (eq $list "featureGates")) -}}
     {{- $env = append $env (dict "name" $name "value" (join "," $parts)) -}}
   {{- end -}}
 {{- end -}}
@@ -147,11 +147,11 @@ controller.env, which take their places. One that is taken from elsewhere is the
 {{- $all := dict -}}
 {{- range include "karpenter.ownEnv" . | fromJsonArray }}{{ $_ := set $all .name .value }}{{ end -}}
 {{- range .Values.controller.env }}{{ $_ := set $all .name (toString (default "" .value)) }}{{ if .valueFrom }}{{ $_ := set $all .name "?" }}{{ end }}{{ end -}}
-{{- if and (eq .Values.provider "aws") (not $all.CLUSTER_NAME) (not .Values.controller.envFrom) -}}
+{{- if and (has "aws" (splitList "," .Values.provider)) (not $all.CLUSTER_NAME) (not .Values.controller.envFrom) -}}
 {{- include "karpenter.checkNames" . -}}{{- /* of a mistyped clusterName, say that */ -}}
 {{- fail "\n\nsettings.clusterName is empty; it must be the name of the EKS cluster: --set settings.clusterName=NAME\n" -}}
 {{- end -}}
-{{- if and (eq .Values.provider "remote") (not $all.PROVIDER_ADDRESS) (not .Values.controller.envFrom) -}}
+{{- if and (has "remote" (splitList "," .Values.provider)) (not $all.PROVIDER_ADDRESS) (not .Values.controller.envFrom) -}}
 {{- include "karpenter.checkNames" . -}}
 {{- fail "\n\nsettings.providerAddress is empty; it may be unix:///path/to/socket or dns:///host:port\n" -}}
 {{- end -}}

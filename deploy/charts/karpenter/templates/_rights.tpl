@@ -15,11 +15,12 @@ the rest. */}}
 {{- $env := include "karpenter.envMap" . | fromJson -}}
 {{- $rules := include "karpenter.rules" (dict "root" . "file" "rbac.yaml" "kind" "ClusterRole") | fromJsonArray -}}
 {{- $files := list -}}
-{{- if has .Values.provider (list "kwok" "clusterapi") }}{{ $files = append $files (printf "%s.yaml" .Values.provider) }}{{ end -}}
+{{- $providers := splitList "," .Values.provider -}}
+{{- range $providers }}{{ if has . (list "kwok" "clusterapi") }}{{ $files = append $files (printf "%s.yaml" .) }}{{ end }}{{ end -}}
 {{- if eq (lower (get $env "IGNORE_DRA_REQUESTS")) "false" }}{{ $files = append $files "dra.yaml" }}{{ end -}}
 {{- if get $env "SCHEDULER_CONFIG" }}{{ $files = append $files "scheduler-config.yaml" }}{{ end -}}
 {{- if include "karpenter.ranksPods" . }}{{ $files = append $files "pod-deletion-cost.yaml" }}{{ end -}}
-{{- if and (eq .Values.provider "aws") (eq (lower (default "" (get $env "LEGACY_APIS"))) "true") -}}
+{{- if and (has "aws" $providers) (eq (lower (default "" (get $env "LEGACY_APIS"))) "true") -}}
   {{- if .Values.specPolicy.enabled }}{{ fail "specPolicy.enabled forbids the controller what settings.legacyAPIs has it do: set one of the two" }}{{ end -}}
   {{- $files = append $files "legacy.yaml" -}}
 {{- end -}}
@@ -35,7 +36,7 @@ the rest. */}}
   {{- $group := index .apiGroups 0 -}}
   {{- if eq $group "apiextensions.k8s.io" }}{{/* a definition is of the group in its name */}}{{ $group = regexReplaceAll "^[^.]+[.]" (index .resourceNames 0) "" }}{{ end -}}
   {{- if has $group (list "karpenter.k8s.aws" "karpenter.kwok.sh" "karpenter.cluster.x-k8s.io") -}}
-    {{- if eq $group (get (dict "kwok" "karpenter.kwok.sh" "aws" "karpenter.k8s.aws" "clusterapi" "karpenter.cluster.x-k8s.io") $.Values.provider) }}{{ $provider = append $provider . }}{{ end -}}
+    {{- if has (get (dict "karpenter.kwok.sh" "kwok" "karpenter.k8s.aws" "aws" "karpenter.cluster.x-k8s.io" "clusterapi") $group) $providers }}{{ $provider = append $provider . }}{{ end -}}
   {{- else if and (eq (lower (get $env "NOMINATE_PODS")) "false") (has "pods/status" .resources) -}}
   {{- else -}}
     {{- $core = append $core . -}}
@@ -67,7 +68,7 @@ the rest. */}}
 {{/* Whether this cluster is the management cluster of Cluster API. */}}
 {{- define "karpenter.managesHere" -}}
 {{- $env := include "karpenter.envMap" . | fromJson -}}
-{{- if and (eq .Values.provider "clusterapi") (not (get $env "CLUSTER_API_KUBECONFIG")) (not (get $env "CLUSTER_API_URL")) }}true{{ end -}}
+{{- if and (has "clusterapi" (splitList "," .Values.provider)) (not (get $env "CLUSTER_API_KUBECONFIG")) (not (get $env "CLUSTER_API_URL")) }}true{{ end -}}
 {{- end -}}
 
 {{/* Whether the gate PodDeletionCostManagement is on. */}}
