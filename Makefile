@@ -230,9 +230,10 @@ suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; 
 	go run ./test/suites $(if $(filter dra,$(SUITE)),-dra-driver bin/dra-kwok-driver) -suite bin/suite-$(SUITE) -module $(KARPENTER_DIR) -log bin/suite-$(SUITE).log \
 		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') $(if $(SKIP),-ginkgo.skip '$(SKIP)') -ginkgo.timeout 2h -test.timeout 2h
 
-# What names a build: who builds the same commit gets the same bytes.
-REVISION = $(shell git describe --always --dirty --abbrev=40 --match=)
-CREATED = $(shell git log -1 --format=%cI)
+# What names a build: who builds the same commit gets the same bytes. Asked once, when first needed, so that all
+# parts of a release have the same name.
+REVISION = $(eval REVISION := $(shell git describe --always --dirty --abbrev=40 --match=))$(REVISION)
+CREATED = $(eval CREATED := $(shell git log -1 --format=%cI))$(CREATED)
 
 .PHONY: image
 image: ## write the container image to dist/image, an OCI layout for amd64 and arm64; VERSION=, KEY=file to sign it as NAME=
