@@ -112,7 +112,7 @@ func TestWhatIsInAnArchive(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	for _, called := range append([]string{"dovetail"}, links...) {
+	for _, called := range []string{"dovetail", "kubectl-dovetail", "kubectl_complete-dovetail"} {
 		if out, err := exec.Command(filepath.Join(root, name, called), "version").CombinedOutput(); err != nil || string(out) != "[version]\n" {
 			t.Errorf("%s says %q, %v", called, out, err)
 		}
@@ -140,7 +140,7 @@ func unpack(t *testing.T, path, root string, at time.Time) {
 		t.Fatal(err)
 	}
 	r := tar.NewReader(plain)
-	for {
+	for last := ""; ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return
@@ -151,6 +151,10 @@ func unpack(t *testing.T, path, root string, at time.Time) {
 		if !header.ModTime.Equal(at) || header.Uid != 0 || header.Uname != "" {
 			t.Errorf("%s: %s has the time %s and the owner %d %q", path, header.Name, header.ModTime, header.Uid, header.Uname)
 		}
+		if header.Name <= last {
+			t.Errorf("%s: %s comes after %s", path, header.Name, last)
+		}
+		last = header.Name
 		to := filepath.Join(root, header.Name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)
