@@ -261,12 +261,12 @@ test-capi: build bin/capi ## test the provider clusterapi against Cluster API's 
 	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi $(TEST) -p 1 -run '^TestClusterAPI' ./internal/cloud/clusterapi ./test/e2e | $(REPORT)
 
 .PHONY: release
-release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3
+release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3, PLATFORMS=linux/amd64,… of the archives
 	rm -rf dist/beside
 	go -C tools/docs run . manual -output "$(CURDIR)/dist/beside" -version $(VERSION) -created "$(CREATED)"
 	go -C tools/docs run . notices -output "$(CURDIR)/dist/beside/NOTICES.txt"
 	go -C tools run ./release -source ../cmd/dovetail -output "$(CURDIR)/dist/release" -version $(VERSION) -revision "$(REVISION)" -created "$(CREATED)" \
-		-image "$(CURDIR)/dist/image" $(if $(wildcard deploy/charts),-charts "$(CURDIR)/deploy/charts") \
+		-image "$(CURDIR)/dist/image" $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(wildcard deploy/charts),-charts "$(CURDIR)/deploy/charts") \
 		-beside "$(CURDIR)/LICENSE,$(CURDIR)/dist/beside/NOTICES.txt,$(CURDIR)/dist/beside/man,$(CURDIR)/dist/beside/completions"
 
 .PHONY: version-given
