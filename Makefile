@@ -230,9 +230,10 @@ suites: build $(SUITES_MOD) ## run a suite of Karpenter's own against dovetail; 
 	go run ./test/suites $(if $(filter dra,$(SUITE)),-dra-driver bin/dra-kwok-driver) -suite bin/suite-$(SUITE) -module $(KARPENTER_DIR) -log bin/suite-$(SUITE).log \
 		-- -ginkgo.v $(if $(FOCUS),-ginkgo.focus '$(FOCUS)') $(if $(SKIP),-ginkgo.skip '$(SKIP)') -ginkgo.timeout 2h -test.timeout 2h
 
-# What names a build: who builds the same commit gets the same bytes.
-REVISION = $(shell git describe --always --dirty --abbrev=40 --match=)
-CREATED = $(shell git log -1 --format=%cI)
+# What names a build: who builds the same commit gets the same bytes. Asked once, when first needed, so that all
+# parts of a release have the same name.
+REVISION = $(eval REVISION := $(shell git describe --always --dirty --abbrev=40 --match=))$(REVISION)
+CREATED = $(eval CREATED := $(shell git log -1 --format=%cI))$(CREATED)
 
 .PHONY: image
 image: ## write the container image to dist/image, an OCI layout for amd64 and arm64; VERSION=, KEY=file to sign it as NAME=
@@ -260,12 +261,12 @@ test-capi: build bin/capi ## test the provider clusterapi against Cluster API's 
 	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi $(TEST) -p 1 -run '^TestClusterAPI' ./internal/cloud/clusterapi ./test/e2e | $(REPORT)
 
 .PHONY: release
-release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3
+release: version-given image ## write archives, charts, image, checksums, completions and man pages to dist/release; VERSION=1.2.3, PLATFORMS=linux/amd64,… of the archives
 	rm -rf dist/beside
 	go -C tools/docs run . manual -output "$(CURDIR)/dist/beside" -version $(VERSION) -created "$(CREATED)"
 	go -C tools/docs run . notices -output "$(CURDIR)/dist/beside/NOTICES.txt"
 	go -C tools run ./release -source ../cmd/dovetail -output "$(CURDIR)/dist/release" -version $(VERSION) -revision "$(REVISION)" -created "$(CREATED)" \
-		-image "$(CURDIR)/dist/image" $(if $(wildcard deploy/charts),-charts "$(CURDIR)/deploy/charts") \
+		-image "$(CURDIR)/dist/image" $(if $(PLATFORMS),-platforms "$(PLATFORMS)") $(if $(wildcard deploy/charts),-charts "$(CURDIR)/deploy/charts") \
 		-beside "$(CURDIR)/LICENSE,$(CURDIR)/dist/beside/NOTICES.txt,$(CURDIR)/dist/beside/man,$(CURDIR)/dist/beside/completions"
 
 .PHONY: version-given

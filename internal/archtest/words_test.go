@@ -58,7 +58,7 @@ func filesOf(t *testing.T) (list []string) {
 			return err
 		}
 		rel, err := filepath.Rel(root, path)
-		if d.IsDir() && (rel == ".git" || rel == "bin" || d.Name() == "node_modules") {
+		if d.IsDir() && (rel == ".git" || rel == "bin" || rel == "dist" || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
 		if !d.IsDir() {

@@ -312,7 +312,12 @@ func (p *picture) running() int {
 // awaitRunning returns when exactly so many pods are there and all run.
 func awaitRunning(t testing.TB, c client.Client, pods int) {
 	t.Helper()
-	testkit.Eventually(t, patience, func() error {
+	awaitRunningWithin(t, patience, c, pods)
+}
+
+func awaitRunningWithin(t testing.TB, within time.Duration, c client.Client, pods int) {
+	t.Helper()
+	testkit.Eventually(t, within, func() error {
 		p, err := observe(t.Context(), c)
 		if err != nil {
 			return err

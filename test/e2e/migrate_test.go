@@ -101,11 +101,11 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// scale returns when so many pods run.
+// scale returns when so many pods run. On a busy computer published Karpenter takes minutes for 50 nodes.
 func (m *migration) scale(pods int) {
 	m.t.Helper()
 	deploy(m.t, m, pods)
-	awaitRunning(m.t, m, pods)
+	awaitRunningWithin(m.t, 4*patience, m, pods)
 }
 
 func (m *migration) claims() map[types.UID]string {

@@ -112,7 +112,7 @@ func TestWhatIsInAnArchive(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	for _, called := range append([]string{"dovetail"}, links...) {
+	for _, called := range []string{"dovetail", "kubectl-dovetail", "kubectl_complete-dovetail"} {
 		if out, err := exec.Command(filepath.Join(root, name, called), "version").CombinedOutput(); err != nil || string(out) != "[version]\n" {
 			t.Errorf("%s says %q, %v", called, out, err)
 		}
@@ -128,6 +128,25 @@ func TestWhatIsInAnArchive(t *testing.T) {
 	}
 }
 
+// TestTheImageIsWhole compares the files of the image's archive with those of the layout.
+func TestTheImageIsWhole(t *testing.T) {
+	t.Parallel()
+	r := newRelease(t)
+	r.platforms = nil
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	unpack(t, filepath.Join(r.output, "dovetail-image_1.2.3.oci.tar"), root, r.created)
+	for _, name := range []string{"oci-layout", "blobs/sha256/aa"} {
+		want, err1 := os.ReadFile(filepath.Join(r.image, name))
+		got, err2 := os.ReadFile(filepath.Join(root, name))
+		if err := errors.Join(err1, err2); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is %q, want %q (%v)", name, got, want, err)
+		}
+	}
+}
+
 // unpack unpacks an archive, all of whose files have the time at.
 func unpack(t *testing.T, path, root string, at time.Time) {
 	t.Helper()
@@ -135,12 +154,14 @@ func unpack(t *testing.T, path, root string, at time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
+	plain := io.Reader(bytes.NewReader(packed))
+	if !strings.HasSuffix(path, ".oci.tar") {
+		if plain, err = gzip.NewReader(plain); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r := tar.NewReader(plain)
-	for {
+	for last := ""; ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return
@@ -151,6 +172,10 @@ func unpack(t *testing.T, path, root string, at time.Time) {
 		if !header.ModTime.Equal(at) || header.Uid != 0 || header.Uname != "" {
 			t.Errorf("%s: %s has the time %s and the owner %d %q", path, header.Name, header.ModTime, header.Uid, header.Uname)
 		}
+		if header.Name <= last {
+			t.Errorf("%s: %s comes after %s", path, header.Name, last)
+		}
+		last = header.Name
 		to := filepath.Join(root, header.Name)
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			t.Fatal(err)

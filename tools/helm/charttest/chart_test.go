@@ -22,34 +22,6 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestRestricted holds the pods to the profile "restricted" of Kubernetes' pod security standards.
-func TestRestricted(t *testing.T) {
-	t.Parallel()
-	out, err := Render(mainDir, Input{Values: map[string]any{"settings": map[string]any{"clusterName": "demo"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := map[string]string{}
-	flatten("", out.Find("Deployment kube-system/karpenter").Object["spec"], fields)
-	for field, want := range map[string]string{
-		"template.spec.securityContext.seccompProfile.type":                             `"RuntimeDefault"`,
-		"template.spec.containers[controller].securityContext.runAsNonRoot":             "true",
-		"template.spec.containers[controller].securityContext.allowPrivilegeEscalation": "false",
-		"template.spec.containers[controller].securityContext.privileged":               "false",
-		"template.spec.containers[controller].securityContext.readOnlyRootFilesystem":   "true",
-		"template.spec.containers[controller].securityContext.capabilities.drop":        `["ALL"]`,
-	} {
-		if fields[field] != want {
-			t.Errorf("%s is %s, want %s", field, fields[field], want)
-		}
-	}
-	for field := range fields {
-		if strings.Contains(field, "capabilities.add") || strings.Contains(field, "hostPath") || strings.Contains(field, "hostPort") {
-			t.Errorf("the pods have %s", field)
-		}
-	}
-}
-
 // TestRenderingIsTheSameEachTime renders twice: what is random or of the day would be a difference for
 // ever to tools that compare.
 func TestRenderingIsTheSameEachTime(t *testing.T) {
