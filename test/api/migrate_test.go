@@ -91,7 +91,7 @@ webhooks:
 	})
 	findings := func() map[string]string {
 		found := map[string]string{}
-		for _, f := range doctor.Cluster(t.Context(), cluster.Config, "aws", time.Now()) {
+		for _, f := range doctor.Cluster(t.Context(), cluster.Config, []string{"aws"}, time.Now()) {
 			if f.Status != checkup.OK || f.Check == "earlier installations" {
 				found[f.Check] = string(f.Status) + " -> " + f.Remedy
 			}
