@@ -94,14 +94,16 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)
-	return cmp.Or(startManager(ctx, mgr), context.Cause(ctx))
+	endPace := paceCollector(startHeap(opts.Settings.MemoryLimit))
+	defer endPace()
+	return cmp.Or(startManager(ctx, mgr, endPace), context.Cause(ctx))
 }
 
 // startManager returns when the manager has ended. Before its caches are filled a manager does not
-// notice that it should end; nothing else has begun by then, and it is left to itself.
-func startManager(ctx context.Context, mgr manager.Manager) error {
+// notice that it should end; nothing else has begun by then, and it is left to itself. isFilled is called when they are.
+func startManager(ctx context.Context, mgr manager.Manager, isFilled func()) error {
 	filled := make(chan struct{})
-	if err := mgr.Add(afterCaches(func() { close(filled) })); err != nil {
+	if err := mgr.Add(afterCaches(func() { isFilled(); close(filled) })); err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
 	ended := make(chan error, 1)
@@ -144,6 +146,10 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 	}
 	fenced := rest.CopyConfig(noted)
 	fenced.Wrap(opts.fence.transport)
+	informers, err := leanInformers(fenced)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(fenced, manager.Options{
 		Scheme:                              Scheme(),
 		Metrics:                             metricsserver.Options{BindAddress: "0"},
@@ -156,6 +162,7 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject:         transforms(&opts.Settings),
+			NewInformer:      informers,
 			DefaultWatchErrorHandler: func(ctx context.Context, r *toolscache.Reflector, err error) {
 				// The reflector tries again by itself; an expired watch is an everyday event.
 				if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
@@ -204,7 +211,7 @@ func trimPods() toolscache.TransformFunc {
 // trimNode takes from a Node the images that it has, which nobody reads.
 func trimNode(o any) (any, error) {
 	if node, ok := o.(*corev1.Node); ok {
-		node.ManagedFields, node.Status.Images = nil, nil
+		translate.TrimNode(node)
 	}
 	return o, nil
 }

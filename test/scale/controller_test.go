@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -14,11 +15,13 @@ import (
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
+	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
 var (
 	profiles = flag.String("profiles", "", "directory for profiles of the controller; empty: none")
 	idleFor  = flag.Duration("idle", time.Minute, "how long BenchmarkController looks at an idle controller")
+	parts    = flag.String("parts", "idle,events,plans,reconnect,scrape,lead", "what BenchmarkController measures after the start, separated by commas")
 )
 
 const (
@@ -60,11 +63,16 @@ func (r *run) report(name string, value float64, unit string) {
 
 func (r *run) measure() {
 	r.begin()
-	r.idle()
-	r.events()
-	r.plans()
-	r.reconnect()
-	r.lead()
+	measures := map[string]func(){"idle": r.idle, "events": r.events, "plans": r.plans, "reconnect": r.reconnect, "scrape": r.scrapes, "lead": r.lead}
+	for part := range strings.SplitSeq(*parts, ",") {
+		measure := measures[part]
+		if measure == nil && part != "" {
+			r.b.Fatalf("-parts: %q is none of %v", part, slices.Sorted(maps.Keys(measures)))
+		}
+		if measure != nil {
+			measure()
+		}
+	}
 }
 
 // begin measures from the start to the first launch, for a pod that is there already.
@@ -72,21 +80,34 @@ func (r *run) begin() {
 	r.server.counted()
 	r.arriveLarge()
 	r.process = start(r.b, r.kubeconfig)
-	if *profiles != "" {
-		go func() {
-			for i := range 4 { // the port answers for less than a minute
-				r.keepProfile(fmt.Sprint("start-", i), "/debug/pprof/profile?seconds=25")
-			}
-		}()
-	}
+	launched, profiled := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(profiled)
+		r.profileStart(launched)
+	}()
 	r.awaitClaims(1)
 	r.report("start to first launch", r.cpu().Seconds(), "cpu-s")
+	close(launched)
+	<-profiled
 	r.report("memory peak at start", r.memory("VmHWM")/1e6, "MB")
 	r.leave()
 	r.calm()
 	r.report("memory live", r.live()/1e6, "MB")
 	r.report("memory resident", r.memory("VmRSS")/1e6, "MB")
 	r.keepProfile("heap", "/debug/pprof/heap")
+}
+
+// profileStart writes profiles until something was launched, if a directory is wanted for them: go tool pprof adds them
+// up. One alone cannot last so long, since the port answers for less than a minute.
+func (r *run) profileStart(launched chan struct{}) {
+	for i := 0; *profiles != ""; i++ {
+		r.keepProfile(fmt.Sprintf("start-%02d", i), "/debug/pprof/profile?seconds=10")
+		select {
+		case <-launched:
+			return
+		default:
+		}
+	}
 }
 
 // profile writes a profile of the next seconds, if a directory is wanted for them.
@@ -235,17 +256,31 @@ func (r *run) reconnect() {
 		r.calm()
 		watches, before := r.server.watching(), r.cpu()
 		r.server.drop(expired)
-		await(r.b, func() bool { return r.server.watching() >= watches })
+		testkit.Eventually(r.b, *patience, func() error {
+			if now := r.server.watching(); now < watches {
+				return fmt.Errorf("%d of %d watches", now, watches)
+			}
+			return nil
+		})
 		r.calm()
 		name := map[bool]string{false: "reconnect", true: "reconnect and list again"}[expired]
 		r.report(name, (r.cpu() - before).Seconds(), "cpu-s")
 	}
 	r.report("memory peak after listing again", r.memory("VmHWM")/1e6, "MB")
-	before := r.cpu()
-	bytes := r.scrape()
-	r.report("scrape of the metrics", (r.cpu() - before).Seconds(), "cpu-s")
-	r.report("metrics", float64(bytes)/1e6, "MB")
-	r.report("memory peak after a scrape", r.memory("VmHWM")/1e6, "MB")
+}
+
+// scrapes measures what reading the metrics costs: the first time, and when that has been done before.
+func (r *run) scrapes() {
+	for _, name := range []string{"scrape", "scrape again"} {
+		r.calm()
+		resident, before := r.memory("VmRSS"), r.cpu()
+		bytes := r.scrape()
+		r.report(name, (r.cpu() - before).Seconds(), "cpu-s")
+		r.report(name+" answer", float64(bytes)/1e6, "MB")
+		r.report(name+" resident growth", (r.memory("VmRSS")-resident)/1e6, "MB")
+		r.report(name+" memory peak", r.memory("VmHWM")/1e6, "MB")
+	}
+	r.keepProfile("scrape-allocs", "/debug/pprof/allocs")
 }
 
 // lead measures from the end of the leader to the first launch of a replica that was on standby.
@@ -282,7 +317,12 @@ func TestASmallFleet(t *testing.T) {
 		pool, _ := cluster.Find[*karpenterv1.NodePool](s.api, "", poolName)
 		t.Logf("%v\n%+v", s.counted(), pool.Status)
 	})
-	await(t, func() bool { return slices.Contains(drain(s.created), "NodeClaim") })
+	testkit.Eventually(t, *patience, func() error {
+		if !slices.Contains(drain(s.created), "NodeClaim") {
+			return errors.New("no NodeClaim was created")
+		}
+		return nil
+	})
 	requests := s.counted()
 	for name, n := range requests {
 		if strings.HasPrefix(name, "DELETE Node") {

@@ -3,6 +3,7 @@ package scale
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -99,13 +100,16 @@ func (p *process) String() string {
 func (p *process) address(debug bool) string {
 	p.tb.Helper()
 	var address string
-	await(p.tb, func() bool {
+	testkit.Eventually(p.tb, *patience, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if address = p.metrics; debug {
 			address = p.debug
 		}
-		return address != ""
+		if address == "" {
+			return errors.New("the controller does not say where it answers")
+		}
+		return nil
 	})
 	return address
 }
@@ -189,19 +193,12 @@ func (p *process) keepProfile(name, path string) {
 // calm waits until the process uses less than a twentieth of a processor for three seconds.
 func (p *process) calm() {
 	p.tb.Helper()
-	await(p.tb, func() bool {
+	testkit.Eventually(p.tb, *patience, func() error {
 		before := p.cpu()
 		time.Sleep(3 * time.Second)
-		return p.cpu()-before < 150*time.Millisecond
-	})
-}
-
-// await returns when something holds.
-func await(tb testing.TB, holds func() bool) {
-	tb.Helper()
-	for end := time.Now().Add(*patience); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			tb.Fatal("waited for too long")
+		if used := p.cpu() - before; used >= 150*time.Millisecond {
+			return fmt.Errorf("the controller used %s of CPU in three seconds", used)
 		}
-	}
+		return nil
+	})
 }

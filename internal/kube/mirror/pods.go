@@ -89,14 +89,15 @@ type podIndex struct {
 	unbound        map[types.UID]*pod // those of them that are bound to no node
 	byNode         map[string][]*pod  // sorted by namespace and name
 	constraintSets map[string]*sharedConstraints
-	owned          map[types.UID]int // how many there are of each owner, without those that are being deleted
+	owned          map[types.UID]int  // how many there are of each owner, without those that are being deleted
+	lastOwned      map[types.UID]*pod // the one of them that was added last
 }
 
 func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex {
 	return &podIndex{
 		vocabulary: vocabulary, siblings: siblings,
 		all: map[types.UID]*pod{}, unbound: map[types.UID]*pod{}, byNode: map[string][]*pod{}, constraintSets: map[string]*sharedConstraints{},
-		owned: map[types.UID]int{},
+		owned: map[types.UID]int{}, lastOwned: map[types.UID]*pod{},
 	}
 }
 
@@ -105,7 +106,10 @@ func newPodIndex(vocabulary translate.Vocabulary, siblings *siblings) *podIndex 
 func (x *podIndex) read(object *corev1.Pod, had *pod) *pod {
 	asks, failed := asksForNode(object)
 	p := &pod{object: object, asksForNode: asks, hasFailed: failed, hasClaims: len(translate.ClaimsOf(object)) > 0}
-	if had != nil && len(x.siblings.constraints) == 0 && translate.SameConstraints(had.object, object) {
+	if had == nil {
+		had = x.lastOwned[ownerOf(object)] // pods of one workload are nearly always alike
+	}
+	if had != nil && x.constraintSets[had.constraints.key] == had.constraints && len(x.siblings.constraints) == 0 && translate.SameConstraints(had.object, object) {
 		p.constraints = had.constraints
 		p.constraints.pods++
 	} else {
@@ -151,6 +155,9 @@ func (x *podIndex) countOwned(p *pod, by int) {
 	}
 	if x.owned[owner] += by; x.owned[owner] == 0 {
 		delete(x.owned, owner)
+		delete(x.lastOwned, owner)
+	} else if by > 0 {
+		x.lastOwned[owner] = p
 	}
 }
 

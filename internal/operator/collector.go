@@ -1,0 +1,90 @@
+package operator
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+)
+
+// startHeapMost is how large the heap may grow before garbage is collected while the caches are filled.
+const startHeapMost = 512 << 20
+
+// startHeap returns how large the heap may grow while the caches are filled, with a limit on memory; 0 or less: there
+// is none.
+func startHeap(limit int64) uint64 {
+	if limit > 0 {
+		return min(startHeapMost, uint64(limit)/2)
+	}
+	return startHeapMost
+}
+
+// paceCollector has garbage collected seldom until end is called: while the heap is smaller than that many bytes. What
+// is read to fill the caches is garbage at once, and little of the heap stays: collecting it as often as later costs a
+// third of the time. Who has set GOGC is obeyed.
+func paceCollector(heap uint64) (end func()) {
+	if os.Getenv("GOGC") != "" {
+		return func() {}
+	}
+	p := &collectorPace{heap: heap}
+	p.usual = debug.SetGCPercent(100)
+	p.adjust()
+	p.await()
+	return p.end
+}
+
+// collectorPace adjusts the collector after each cycle.
+type collectorPace struct {
+	heap  uint64
+	usual int
+
+	mu    sync.Mutex
+	ended bool // guarded by mu
+}
+
+// await has the pace adjusted after the next cycle, and so on.
+func (p *collectorPace) await() {
+	runtime.AddCleanup(new([16]byte), func(p *collectorPace) {
+		if p.adjust() {
+			p.await()
+		}
+	}, p)
+}
+
+// adjust has the next cycle begin when the heap has grown to what it may; it reports whether that goes on.
+func (p *collectorPace) adjust() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return false
+	}
+	debug.SetGCPercent(percentFor(p.heap, liveHeap(), p.usual))
+	return true
+}
+
+// end has garbage collected as usual.
+func (p *collectorPace) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.ended = true
+		debug.SetGCPercent(p.usual)
+	}
+}
+
+// percentFor returns by how much the heap may grow beyond what is live, in percent, until it has so many bytes.
+func percentFor(heap, live uint64, usual int) int {
+	live = max(live, 1<<20)
+	if heap <= live {
+		return usual
+	}
+	return max(usual, int((heap-live)*100/live))
+}
+
+// liveHeap returns how many bytes the last cycle left.
+func liveHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
