@@ -35,9 +35,9 @@ type journalViews struct {
 }
 
 // openViews reads a journal. It is an error if no decision of it has a snapshot of the cluster.
-func openViews(path string, stderr io.Writer) (*journalViews, error) {
+func openViews(ctx context.Context, path string, stderr io.Writer) (*journalViews, error) {
 	from := &journalFlags{path: path}
-	file, err := from.read(context.Background(), stderr)
+	file, err := from.read(ctx, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func TestViewsOfAJournal(t *testing.T) {
 	called(t, 0, "share 1 -o "+shared+" --journal "+path)
 	called(t, 0, "report pod huge -n default -o "+report+" --journal "+path)
 	for _, file := range []string{path, shared, report} {
-		v, err := openViews(file, io.Discard)
+		v, err := openViews(t.Context(), file, io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 // source returns whom to ask: a recording, a controller, or else the API server.
 func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, error) {
 	if f.journal != "" {
-		v, err := openViews(f.journal, stderr)
+		v, err := openViews(ctx, f.journal, stderr)
 		if err != nil {
 			return nil, err
 		}

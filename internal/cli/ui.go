@@ -32,7 +32,7 @@ The exit status is 5 when no controller can be reached.`,
 				if f.address != "" || f.kubeconfig != "" || f.namespace != "" {
 					return wrongUse(cmd, errors.New("--journal shows a file: no controller is asked"))
 				}
-				v, err := openViews(path, cmd.ErrOrStderr())
+				v, err := openViews(cmd.Context(), path, cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}

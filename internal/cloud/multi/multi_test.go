@@ -194,6 +194,7 @@ type thief struct{ *rack.Provider }
 func (thief) List(context.Context) ([]cloud.Instance, error) {
 	return []cloud.Instance{{ID: "kwok://x"}}, nil
 }
+
 func (thief) Launch(context.Context, []cloud.LaunchRequest) []cloud.LaunchResult {
 	return []cloud.LaunchResult{{Instance: cloud.Instance{ID: "kwok://x"}}}
 }

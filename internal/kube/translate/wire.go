@@ -41,11 +41,11 @@ const (
 )
 
 // wirePrefix begins every object in Protobuf.
-var wirePrefix = []byte{'k', '8', 's', 0}
+var wirePrefix = []byte{'k', '8', 's', 0} //nolint:gochecknoglobals // a constant that Go cannot spell
 
 // wireKinds are the messages of the kinds that are trimmed, and of their lists. The numbers are those of the API's
 // generated.proto; what is dropped is what TrimPod and TrimNode take away.
-var wireKinds = func() map[string]message {
+var wireKinds = func() map[string]message { //nolint:gochecknoglobals // a constant that Go cannot spell
 	meta := dropped(17)                                                                              // managedFields
 	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)       // all but name, ports and resources
 	status := dropped(2, 3, 6, 7, 8, 12, 13)                                                         // state, lastState, image, imageID, containerID, volumeMounts, user
@@ -64,7 +64,7 @@ func TrimNode(n *corev1.Node) { n.ManagedFields, n.Status.Images = nil, nil }
 // is read by nobody: taking that away before the object is made takes a small part of the time and the memory.
 type WireReader struct{ runtime.Decoder }
 
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
+var scratch = sync.Pool{New: func() any { return new([]byte) }} //nolint:gochecknoglobals // memory, not state
 
 // Decode reads an object.
 func (r WireReader) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
@@ -84,7 +84,7 @@ func (r WireReader) Decode(data []byte, defaults *schema.GroupVersionKind, into 
 }
 
 // claimStart begins every NodeClaim in a watch event: the API server writes custom resources with sorted keys.
-var claimStart = []byte(`{"apiVersion":"` + karpenterv1.GroupVersion.String() + `","kind":"NodeClaim",`)
+var claimStart = []byte(`{"apiVersion":"` + karpenterv1.GroupVersion.String() + `","kind":"NodeClaim",`) //nolint:gochecknoglobals // a constant that Go cannot spell
 
 // readClaim reads a NodeClaim from JSON; nil: it is none. Its kind is known, and need not be looked for in all of it.
 func readClaim(data []byte) *karpenterv1.NodeClaim {

@@ -25,8 +25,10 @@ import (
 )
 
 const (
-	// Group and Kind are of the node classes.
-	Group, Kind = "example.dovetail.sh", "ExampleNodeClass"
+	// Group is that of the node classes.
+	Group = "example.dovetail.sh"
+	// Kind is that of the node classes.
+	Kind = "ExampleNodeClass"
 	// Row is a label that only nodes of this provider have.
 	Row = Group + "/row"
 
