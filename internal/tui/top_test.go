@@ -317,20 +317,20 @@ func TestMomentsAreMadeWhenTheyAreLookedAt(t *testing.T) {
 		m.Set(&view.Pools{Pools: make([]view.Pool, at+1)})
 		return m
 	}, func(journal.Subject) ([]journal.Answer, error) { return nil, errors.New("asked") })
-	look := func(pools int, at time.Time) {
+	expect := func(pools int, at time.Time) {
 		t.Helper()
 		if m := s.moment(); len(m.Pools.Pools) != pools || !m.At.Equal(at) {
 			t.Errorf("%d pools at %s, want %d at %s", len(m.Pools.Pools), m.At, pools, at)
 		}
 	}
 	s.sync(time.Unix(0, 0))
-	look(2, start.Add(time.Minute))
-	look(2, start.Add(time.Minute))
+	expect(2, start.Add(time.Minute))
+	expect(2, start.Add(time.Minute))
 	s.halt(true)
 	s.step(-1)
-	look(1, start)
+	expect(1, start)
 	s.step(1)
-	look(2, start.Add(time.Minute))
+	expect(2, start.Add(time.Minute))
 	if fmt.Sprint(made) != "[1 0 1]" {
 		t.Errorf("moments were made in this order: %v", made)
 	}

@@ -273,11 +273,11 @@ func (r *run) reconnect() {
 func (r *run) scrapes() {
 	for _, name := range []string{"scrape", "scrape again"} {
 		r.calm()
-		resident, before := r.memory("VmRSS"), r.cpu()
+		had, before := r.memory("VmRSS"), r.cpu()
 		bytes := r.scrape()
 		r.report(name, (r.cpu() - before).Seconds(), "cpu-s")
 		r.report(name+" answer", float64(bytes)/1e6, "MB")
-		r.report(name+" resident growth", (r.memory("VmRSS")-resident)/1e6, "MB")
+		r.report(name+" resident growth", (r.memory("VmRSS")-had)/1e6, "MB")
 		r.report(name+" memory peak", r.memory("VmHWM")/1e6, "MB")
 	}
 	r.keepProfile("scrape-allocs", "/debug/pprof/allocs")

@@ -87,7 +87,7 @@ type windowReader struct {
 	work     map[string]string // workload of each pod
 	alike    map[string][]*cluster.Constraints
 	gangs    map[string]cluster.Gang
-	offers   offers
+	lowest   lowest
 	newest   *record.Decision // of provisioning, with its snapshot
 	// bounds are those of decisions, by their launches.
 	bounds []windowBound
@@ -105,7 +105,7 @@ func MakeWindow(file *journal.File, from string, since time.Time) (*Window, erro
 	r := &windowReader{
 		out:  &Window{Format: WindowFormat, From: from, Since: since},
 		fate: map[cluster.PodRef]*int{}, byClaim: map[string]*windowLaunch{}, pods: map[cluster.PodRef]cluster.Pod{}, work: map[string]string{},
-		alike: map[string][]*cluster.Constraints{}, gangs: map[string]cluster.Gang{}, offers: offers{},
+		alike: map[string][]*cluster.Constraints{}, gangs: map[string]cluster.Gang{}, lowest: lowest{},
 	}
 	for i := range file.Decisions {
 		e := &file.Decisions[i]
@@ -138,7 +138,7 @@ func (r *windowReader) read(e *journal.Entry) error {
 		return fmt.Errorf("read decision %s: %w", e.ID, err)
 	}
 	if hasSnapshot {
-		r.offers.learn(d.Snapshot)
+		r.lowest.learn(d.Snapshot)
 		r.see(d.Snapshot)
 	}
 	if !isOurs {
@@ -391,7 +391,7 @@ func (r *windowReader) atOnce() *fleet {
 	slices.SortFunc(snap.Gangs, func(a, b cluster.Gang) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	snap.Pools = r.offers.pools(snap.Pools, r.launches)
+	snap.Pools = r.lowest.pools(snap.Pools, r.launches)
 	p := pack.Decide(&snap, r.newest.Pack)
 	f := &fleet{hosts: map[string]*host{}, on: map[string]string{}}
 	for i := range p.Launches {

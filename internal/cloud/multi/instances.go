@@ -23,17 +23,6 @@ func (p *Provider) candidates(instanceID string) (members []cloud.Provider) {
 	return members
 }
 
-// foreign returns an error for an ID from a member that has the form of another's: calls about the instance would go
-// to that one, and the instance would seem to be gone.
-func (p *Provider) foreign(member int, instanceID string) error {
-	for i, owns := range p.owns {
-		if i != member && owns != nil && owns(instanceID) {
-			return fmt.Errorf("provider %s has an instance %s, whose ID has the form of those of provider %s", p.members[member].Name(), instanceID, p.members[i].Name())
-		}
-	}
-	return nil
-}
-
 // one asks the members that an instance may be of, until one knows it. ErrNotFound: none does, and all have answered.
 func (p *Provider) one(instanceID string, ask func(cloud.Provider) error) error {
 	var failed []error

@@ -2,7 +2,7 @@
 // kind, and one about an instance to the provider that the instance's ID is of. A provider that cannot be asked
 // does not make its instances seem gone, and does not keep the others from working.
 //
-// Read multi.go (calls about classes), then instances.go (calls about instances) and types.go.
+// Read multi.go (calls about classes), then instances.go (calls about instances). types.go limits instance types.
 package multi
 
 import (
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
@@ -153,6 +154,30 @@ func (p *Provider) launch(ctx context.Context, member int, indexes []int, reques
 			results[i] = cloud.LaunchResult{Err: err}
 		}
 	}
+}
+
+// foreign returns an error for an ID from a member that has the form of another's: calls about the instance would go
+// to that one, and the instance would seem to be gone.
+func (p *Provider) foreign(member int, instanceID string) error {
+	for i, owns := range p.owns {
+		if i != member && owns != nil && owns(instanceID) {
+			return fmt.Errorf("provider %s has an instance %s, whose ID has the form of those of provider %s", p.members[member].Name(), instanceID, p.members[i].Name())
+		}
+	}
+	return nil
+}
+
+// Types returns the types of the member of the class.
+func (p *Provider) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.Type, error) {
+	member, ok := p.of(class)
+	if !ok {
+		return nil, fmt.Errorf("node class %s of group %s: %w", class, class.Group, cloud.ErrNotFound)
+	}
+	own, err := p.members[member].Types(ctx, class)
+	if err != nil || len(p.types.lacks[member]) == 0 {
+		return own, err
+	}
+	return p.types.limit(class, own, p.types.lacks[member]), nil
 }
 
 // Drifted asks the member of the class.

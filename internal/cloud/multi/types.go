@@ -1,8 +1,6 @@
 package multi
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -48,19 +46,6 @@ func isGeneric(key string) bool {
 	return !hasDomain || slices.ContainsFunc([]string{"kubernetes.io", "k8s.io", "karpenter.sh"}, func(d string) bool {
 		return domain == d || strings.HasSuffix(domain, "."+d)
 	})
-}
-
-// Types returns the types of the member of the class.
-func (p *Provider) Types(ctx context.Context, class cloud.ClassRef) ([]*catalog.Type, error) {
-	member, ok := p.of(class)
-	if !ok {
-		return nil, fmt.Errorf("node class %s of group %s: %w", class, class.Group, cloud.ErrNotFound)
-	}
-	own, err := p.members[member].Types(ctx, class)
-	if err != nil || len(p.types.lacks[member]) == 0 {
-		return own, err
-	}
-	return p.types.limit(class, own, p.types.lacks[member]), nil
 }
 
 // limit returns the types without what they lack. A type that is the same as in the last answer gets the same.

@@ -7,11 +7,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// offers are the instance types of NodePools, by their names, with each offering at the lowest price that it had.
-type offers map[string]map[string]*catalog.Type
+// lowest are the instance types of NodePools, by their names, with each offering at the lowest price that it had.
+type lowest map[string]map[string]*catalog.Type
 
-// learn takes in what a snapshot offers.
-func (o offers) learn(snap *cluster.Snapshot) {
+// learn takes in the instance types of a snapshot.
+func (o lowest) learn(snap *cluster.Snapshot) {
 	for i := range snap.Pools {
 		pool := &snap.Pools[i]
 		if o[pool.Name] == nil {
@@ -51,7 +51,7 @@ func lower(t *catalog.Type, o *catalog.Offering) {
 }
 
 // pools returns NodePools with all that was offered. Those that launched a node are taken to be ready.
-func (o offers) pools(list []cluster.Pool, launches []*windowLaunch) []cluster.Pool {
+func (o lowest) pools(list []cluster.Pool, launches []*windowLaunch) []cluster.Pool {
 	list = slices.Clone(list)
 	for i := range list {
 		p := &list[i]
