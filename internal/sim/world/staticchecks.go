@@ -99,16 +99,24 @@ func (s *statics) observe(kind string, was, is client.Object) {
 		if p := s.of(before.Labels[karpenterv1.NodePoolLabelKey]); p != nil && before.Name != p.scaledDown {
 			p.lost = append(p.lost, s.w.at)
 		}
+	case !isActive(before) && after != nil && isActive(after):
+		if p := s.of(before.Labels[karpenterv1.NodePoolLabelKey]); p != nil {
+			p.kept = append(p.kept, s.w.at)
+		}
 	}
 }
 
 // created: a static pool never has more NodeClaims than its limit, nor more that stay than its
-// replicas: what is launched to replace a node comes after that node's disruption reason.
+// replicas: what is launched to replace a node comes after that node's disruption reason. That a node stays after
+// all may not have been seen yet.
 func (s *statics) created(p *staticPool, nc *karpenterv1.NodeClaim) {
 	n := s.countOf(p.np.Name)
 	_, most := p.lately(s.w.at)
 	if n.all() > most.limit {
 		s.w.fail("static pool %s has %d claims with %s, its limit is %d", p.np.Name, n.all(), nc.Name, most.limit)
+	}
+	for i := len(p.kept) - 1; i >= 0 && s.w.at.Sub(p.kept[i]) < blind; i-- {
+		n.active--
 	}
 	if n.active > most.replicas {
 		s.w.fail("static pool %s has %d claims with %s that stay, its replicas are %d", p.np.Name, n.active, nc.Name, most.replicas)

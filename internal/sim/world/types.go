@@ -240,7 +240,8 @@ type staticPool struct {
 	// asks is what it asked for, the latest last.
 	asks []asked
 	// lost is when claims that were to stay were taken away, but for its own scaling; scaledDown is the last of that.
-	lost       []time.Time
+	// kept is when claims that were to go stayed after all.
+	lost, kept []time.Time
 	scaledDown string
 	// shortSince is since when it has too few claims, unreadySince too few nodes.
 	shortSince, unreadySince time.Time
