@@ -213,7 +213,8 @@ func (r *reboots) created(nc *karpenterv1.NodeClaim) {
 		back = append(back, pod)
 	}
 	for _, pod := range cluster.All[*corev1.Pod](w.api) {
-		if pod.Spec.NodeName == "" && pod.Labels[cluster.AppLabel] != "" && pod.Spec.SchedulingGroup == nil {
+		_, has := cluster.Find[*corev1.Node](w.api, "", pod.Spec.NodeName) // else it goes, and another comes in its place
+		if !has && pod.Labels[cluster.AppLabel] != "" && pod.Spec.SchedulingGroup == nil {
 			wait(pod)
 		}
 	}
