@@ -241,11 +241,17 @@ func (r *reboots) created(nc *karpenterv1.NodeClaim) {
 	})
 }
 
-// leave returns the pods that are being deleted on nodes which are rebooting.
+// leave returns the pods that are being deleted on nodes which are rebooting, as the product must have seen.
 func (r *reboots) leave() (pods []*corev1.Pod) {
 	for _, node := range cluster.All[*corev1.Node](r.w.api) {
 		if r.of(r.w.cloud.byNode[node.Name]) != nil {
-			pods = append(pods, slices.DeleteFunc(r.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })...)
+			pods = append(pods, slices.DeleteFunc(r.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool {
+				if pod.DeletionTimestamp == nil {
+					return true
+				}
+				grace := time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+				return r.w.at.Sub(pod.DeletionTimestamp.Add(-grace)) < blind
+			})...)
 		}
 	}
 	return pods
@@ -266,7 +272,7 @@ func (r *reboots) alone() bool {
 			return false // it is chosen to go, though its taint is not there yet, or no more
 		case b != nil && !b.hasBound && b.issuedAt.IsZero():
 			return false // its drain may wait for the very pods
-		case b != nil && (b.drains || w.at.Sub(b.at) > blind):
+		case b != nil && w.at.Sub(b.at) > blind: // by then most of its pods have been evicted
 			some = true
 		case b != nil, !w.cloud.kubeletUp(node.Name), cluster.HasTaint(node, corev1.TaintNodeUnreachable), cluster.HasTaint(node, corev1.TaintNodeNotReady):
 			return false
