@@ -98,6 +98,33 @@ func TestWhatIsReadLeanIsWhatTrimmingLeaves(t *testing.T) {
 	}
 }
 
+// TestAnObjectKeepsNothingOfWhatItWasReadFrom: the memory of one reading is that of the next.
+func TestAnObjectKeepsNothingOfWhatItWasReadFrom(t *testing.T) {
+	t.Parallel()
+	w := protobuf(t)
+	fill := randfill.NewWithSeed(2).NilChance(0.1).NumElements(1, 3).MaxDepth(14).Funcs(
+		func(fields *metav1.FieldsV1, _ randfill.Continue) { *fields = *metav1.NewFieldsV1(`{"f:a":{}}`) },
+	)
+	for range 50 {
+		var pod corev1.Pod
+		fill.Fill(&pod)
+		kind := message{}.with(unknownRaw, wireKinds["Pod"])
+		data := w.write(&pod)
+		lean, ok := kind.appendTrimmed(bytes.Clone(wirePrefix), data[len(wirePrefix):])
+		if !ok {
+			t.Fatal("not understood")
+		}
+		read := w.read(w.decoder(), lean)
+		had := read.DeepCopyObject()
+		for i := range lean {
+			lean[i] = 'x'
+		}
+		if diff := cmp.Diff(had, read); diff != "" {
+			t.Fatalf("after the memory was written to (-before +after):\n%s", diff)
+		}
+	}
+}
+
 func TestMostOfAPodIsNotRead(t *testing.T) {
 	t.Parallel()
 	w := protobuf(t)
