@@ -76,8 +76,8 @@ func ConstraintsKey(p *corev1.Pod) string {
 	return string(b)
 }
 
-// SameConstraints reports whether two states of a pod surely have the same constraints. It takes little time if they
-// share memory, as PodTrimmer has them do.
+// SameConstraints reports whether two pods, or two states of one, surely have the same constraints. It takes little time
+// if they share memory, as PodTrimmer has them do.
 func SameConstraints(a, b *corev1.Pod) bool {
 	if a.Namespace != b.Namespace || ClaimsDevices(a) || ClaimsDevices(b) || isInPlaceResized(a) || isInPlaceResized(b) || !reflect.DeepEqual(a.Labels, b.Labels) {
 		return false
