@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestPodsThatAreAlikeShareConstraints, and no others, whoever was added before them.
+// TestPodsThatAreAlikeShareConstraints, and no others, whoever was added before them. A pod may name any owner, even
+// one of another namespace.
 func TestPodsThatAreAlikeShareConstraints(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
@@ -25,7 +26,7 @@ func TestPodsThatAreAlikeShareConstraints(t *testing.T) {
 		upsert(s, p)
 	}
 	remove(s, gone) // it was the last of its owner that was added, and the only one with these constraints
-	for _, p := range []*corev1.Pod{of("same", "web", "default", "b"), of("alone", "", "default", "b"), of("elsewhere", "", "other", "b")} {
+	for _, p := range []*corev1.Pod{of("same", "web", "default", "b"), of("elsewhere", "web", "other", "b"), of("alone", "", "default", "b")} {
 		upsert(s, p)
 	}
 	snap := s.Snapshot()
