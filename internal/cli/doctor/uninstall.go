@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -64,7 +65,7 @@ func ReadInstalled(ctx context.Context, c client.Client, management Management, 
 	var pools karpenterv1.NodePoolList
 	var claims karpenterv1.NodeClaimList
 	for kind, list := range map[string]client.ObjectList{"Nodes": &nodes, "NodePools": &pools, "NodeClaims": &claims} {
-		if err := c.List(ctx, list); err != nil && !meta.IsNoMatchError(err) {
+		if err := c.List(ctx, list); err != nil && !isUnserved(err) {
 			return nil, fmt.Errorf("read %s: %w", kind, err)
 		}
 	}
@@ -81,7 +82,7 @@ func ReadInstalled(ctx context.Context, c client.Client, management Management, 
 	} {
 		var classes unstructured.UnstructuredList
 		classes.SetGroupVersionKind(kind)
-		if err := c.List(ctx, &classes); err != nil && !meta.IsNoMatchError(err) {
+		if err := c.List(ctx, &classes); err != nil && !isUnserved(err) {
 			return nil, fmt.Errorf("read %s: %w", strings.TrimSuffix(kind.Kind, "List"), err)
 		}
 		in.Classes = append(in.Classes, classes.Items...)
@@ -103,6 +104,10 @@ func ReadInstalled(ctx context.Context, c client.Client, management Management, 
 	}
 	return in, nil
 }
+
+// isUnserved reports whether a list has failed because the cluster does not have its kind. Discovery may name a kind for
+// a while whose definition is deleted: its list is then not found.
+func isUnserved(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
 // isMarked reports whether a controller has left something on a Node.
 func isMarked(n *corev1.Node) bool {

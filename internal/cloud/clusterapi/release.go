@@ -23,7 +23,7 @@ type Held struct {
 func ReadHeld(ctx context.Context, c client.WithWatch, namespace, uid string) (*Held, error) {
 	h := &Held{client: c}
 	all, err := (&management{client: c, namespace: namespace}).list(ctx, kindMachine, client.MatchingLabels{ownerLabel: uid})
-	if h.Unserved = isUnserved(err); err != nil && !h.Unserved {
+	if h.Unserved = isUnserved(err) || apierrors.IsNotFound(err); err != nil && !h.Unserved {
 		return nil, err
 	}
 	for i := range all {
