@@ -41,8 +41,8 @@ const (
 
 // Loop is the collector. Its fields are set once, before Register.
 type Loop struct {
-	Client client.Client
-	// Uncached reads from the API server itself.
+	// Client reads from a cache, Uncached from the API server itself.
+	Client   client.Client
 	Uncached client.Reader
 	Cloud    cloud.Provider
 	Now      func() time.Time
@@ -94,22 +94,40 @@ func (l *Loop) group() *errgroup.Group {
 
 // Sweep makes claims and instances agree once, in both directions.
 func (l *Loop) Sweep(ctx context.Context) error {
-	// The claims are read first. An instance launched between the two reads is then one
-	// too many, and too young to count; the other way round it would be missing.
-	var claims karpenterv1.NodeClaimList
-	if err := l.Uncached.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil { // nothing is done to them here
-		return fmt.Errorf("list claims: %w", err)
+	var gone []*karpenterv1.NodeClaim
+	var orphans []*cloud.Instance
+	// The cache may be behind. So it says no more than that there is nothing to do, as nearly always. If there is
+	// something, everything is read again, and without the cache.
+	for _, reader := range []client.Reader{l.Client, l.Uncached} {
+		// The claims are read first. An instance launched between the two reads is then one
+		// too many, and too young to count; the other way round it would be missing.
+		var claims karpenterv1.NodeClaimList
+		if err := reader.List(ctx, &claims, client.UnsafeDisableDeepCopy); err != nil { // nothing is done to them here
+			return fmt.Errorf("list claims: %w", err)
+		}
+		instances, err := l.Cloud.List(ctx)
+		if err != nil {
+			return fmt.Errorf("list instances: %w", err)
+		}
+		gone, orphans = l.gone(claims.Items, instances), l.orphans(claims.Items, instances)
+		if len(gone)+len(orphans) == 0 {
+			return nil
+		}
 	}
-	instances, err := l.Cloud.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list instances: %w", err)
+	group := l.group()
+	for _, claim := range gone {
+		group.Go(func() error { return l.collectClaim(ctx, claim) })
 	}
-	return errors.Join(l.sweepClaims(ctx, claims.Items, instances), l.sweepInstances(ctx, claims.Items, instances))
+	err := group.Wait()
+	group = l.group()
+	for _, instance := range orphans {
+		group.Go(func() error { return l.collectInstance(ctx, instance) })
+	}
+	return errors.Join(err, group.Wait())
 }
 
-// sweepClaims deletes the claims whose instance is gone, unless their Node is ready: the cloud's
-// list may be behind.
-func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
+// gone returns the claims whose instance is gone.
+func (l *Loop) gone(claims []karpenterv1.NodeClaim, instances []cloud.Instance) (gone []*karpenterv1.NodeClaim) {
 	running := map[string]bool{} // by ID; by token while the ID is provisional, since the list may be behind
 	for i := range instances {
 		switch is := &instances[i]; {
@@ -120,18 +138,17 @@ func (l *Loop) sweepClaims(ctx context.Context, claims []karpenterv1.NodeClaim, 
 			running[is.ID] = true
 		}
 	}
-	group := l.group()
 	for i := range claims {
 		claim := &claims[i]
 		registered := condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeRegistered)
-		if !registered || claim.DeletionTimestamp != nil || running[claim.Status.ProviderID] || running[string(claim.UID)] || !mirror.ManagesClaim(l.Cloud.ClassKinds(), claim) {
-			continue
+		if registered && claim.DeletionTimestamp == nil && !running[claim.Status.ProviderID] && !running[string(claim.UID)] && mirror.ManagesClaim(l.Cloud.ClassKinds(), claim) {
+			gone = append(gone, claim)
 		}
-		group.Go(func() error { return l.collectClaim(ctx, claim) })
 	}
-	return group.Wait()
+	return gone
 }
 
+// collectClaim deletes a claim whose instance is gone, unless its Node is ready: the cloud's list may be behind.
 func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) error {
 	nodes, err := mirror.NodesOfClaim(ctx, l.Client, claim)
 	if err != nil {
@@ -153,10 +170,10 @@ func (l *Loop) collectClaim(ctx context.Context, claim *karpenterv1.NodeClaim) e
 	return nil
 }
 
-// sweepInstances terminates the instances that belong to no claim. A claim knows its
+// orphans returns the instances that belong to no claim. A claim knows its
 // instance by ID or, before that is written down and while the list has a provisional one, by
 // the token of its launch. Instances of unknown token are known by the claim's name.
-func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClaim, instances []cloud.Instance) error {
+func (l *Loop) orphans(claims []karpenterv1.NodeClaim, instances []cloud.Instance) (orphans []*cloud.Instance) {
 	byToken, byName := map[string]*karpenterv1.NodeClaim{}, map[string]*karpenterv1.NodeClaim{}
 	adopted := map[string]bool{} // whoever they were launched for
 	for i := range claims {
@@ -164,7 +181,6 @@ func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClai
 		byName[claims[i].Name] = &claims[i]
 		adopted[claims[i].Status.ProviderID] = true
 	}
-	group := l.group()
 	for i := range instances {
 		instance := &instances[i]
 		claim := byToken[instance.Token]
@@ -173,12 +189,11 @@ func (l *Loop) sweepInstances(ctx context.Context, claims []karpenterv1.NodeClai
 		}
 		wanted := claim != nil && (claim.Status.ProviderID == "" || claim.Status.ProviderID == instance.ID || instance.Provisional)
 		young := l.Now().Sub(instance.Created) < orphanGrace
-		if wanted || young || instance.Terminating || adopted[instance.ID] {
-			continue
+		if !wanted && !young && !instance.Terminating && !adopted[instance.ID] {
+			orphans = append(orphans, instance)
 		}
-		group.Go(func() error { return l.collectInstance(ctx, instance) })
 	}
-	return group.Wait()
+	return orphans
 }
 
 func (l *Loop) collectInstance(ctx context.Context, instance *cloud.Instance) error {

@@ -192,6 +192,38 @@ func TestSweepTouchesNothingWhenItCannotSee(t *testing.T) {
 	})
 }
 
+// TestSweepBelievesNoCache: a cache that is behind does not end an instance, and where it shows nothing to do the API
+// server is not asked for every claim.
+func TestSweepBelievesNoCache(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := func(objects ...client.Object) client.Client {
+		return interceptor.NewClient(apiServer(t, objects...), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				asked++
+				return c.List(ctx, list, opts...)
+			},
+		})
+	}
+	provider := &listedCloud{instances: []cloud.Instance{{ID: "i-1", Token: "uid-1", Created: sweepNow.Add(-time.Minute)}}}
+	for _, tt := range []struct {
+		what           string
+		cached, served []client.Object
+		asked          int
+	}{
+		{"the cache has no claim yet", nil, []client.Object{claimOf("i-1")}, 1},
+		{"both have it", []client.Object{claimOf("i-1")}, []client.Object{claimOf("i-1")}, 0},
+	} {
+		asked = 0
+		if err := loop(apiServer(t, tt.cached...), server(tt.served...), provider).Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if asked != tt.asked || len(provider.terminated) > 0 {
+			t.Errorf("%s: the API server was asked %d times, want %d; terminated %v, want none", tt.what, asked, tt.asked, provider.terminated)
+		}
+	}
+}
+
 func loop(c client.Client, uncached client.Reader, provider cloud.Provider) *garbage.Loop {
 	return &garbage.Loop{
 		Client: c, Uncached: uncached, Cloud: provider, Now: func() time.Time { return sweepNow },
