@@ -160,7 +160,7 @@ var mutants = []struct {
 	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
 	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots, NeverBoots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, w.at)
-	})}, 36},
+	})}, 38},
 	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, start)
 		since(nc, karpenterv1.ConditionTypeRebooting, start)
@@ -182,7 +182,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 15},
+	})}, 17},
 	{Mutant{Name: "nodes seem to have rebooted", With: []Fault{Reboots}, See: func(_ *World, o client.Object) {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Status.NodeInfo.BootID += "-and-more"
