@@ -242,7 +242,7 @@ func (f *fleet) launch(tb testing.TB, of *launched) {
 	nc.Status = karpenterv1.NodeClaimStatus{
 		ProviderID: "kwok://" + node, NodeName: node,
 		Capacity: translate.ResourceList(choice.Type.Capacity), Allocatable: translate.ResourceList(choice.Type.Allocatable()),
-		Conditions: trueSince(f.born(), "Consolidatable", "Initialized", "Launched", "Registered", "ConsistentStateFound", "Ready"), LastPodEventTime: f.born(),
+		Conditions: trueSince(f.born(), "ConsistentStateFound", "Consolidatable", "Initialized", "Launched", "Registered", "Ready"), LastPodEventTime: f.born(),
 	}
 	f.claims = append(f.claims, nc)
 	f.nodes = append(f.nodes, f.node(node, nc, labels))
