@@ -19,12 +19,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
-// wireReading reads what the API server sends by translate.WireReader.
-type wireReading struct{ runtime.NegotiatedSerializer }
+// wireReading reads what the API server sends by translate.WireReader, which trims pods.
+type wireReading struct {
+	runtime.NegotiatedSerializer
+	pods *translate.PodTrimmer
+}
 
 // DecoderToVersion returns what reads objects.
 func (w wireReading) DecoderToVersion(s runtime.Decoder, v runtime.GroupVersioner) runtime.Decoder {
-	return translate.WireReader{Decoder: w.NegotiatedSerializer.DecoderToVersion(s, v)}
+	return translate.WireReader{Decoder: w.NegotiatedSerializer.DecoderToVersion(s, v), Pods: w.pods}
 }
 
 // newInformer makes the informers of a cache.
@@ -63,7 +66,7 @@ func leanListWatch(config *rest.Config, resource schema.GroupVersionResource, li
 	if version.Group == "" {
 		config.APIPath, config.ContentType = "/api", runtime.ContentTypeProtobuf
 	}
-	config.NegotiatedSerializer = wireReading{serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}}
+	config.NegotiatedSerializer = wireReading{serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, &translate.PodTrimmer{}}
 	c, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, err

@@ -188,24 +188,13 @@ func newManager(opts *Options, noted *rest.Config) (manager.Manager, error) {
 
 // transforms returns what is changed in objects before they are kept, by kind.
 func transforms(s *Settings) map[client.Object]cache.ByObject {
-	by := map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(s)}, &corev1.Pod{}: {Transform: trimPods()}, &corev1.Node{}: {Transform: trimNode}}
+	by := map[client.Object]cache.ByObject{&karpenterv1.NodeClaim{}: {Transform: completeClaim(s)}, &corev1.Node{}: {Transform: trimNode}}
 	if gates, err := s.Gates(); err == nil && !gates["CapacityBuffer"] { // else a buffer may name them
 		by[&appsv1.ReplicaSet{}], by[&appsv1.StatefulSet{}] = cache.ByObject{Transform: dropTemplate}, cache.ByObject{Transform: dropTemplate}
 	}
 	kind, only := onlyPause(leaseNamespace(s))
 	by[kind] = only
 	return by
-}
-
-// trimPods returns what takes from pods what nobody reads: there are many, and that is most of them.
-func trimPods() toolscache.TransformFunc {
-	trimmer := &translate.PodTrimmer{}
-	return func(o any) (any, error) {
-		if pod, ok := o.(*corev1.Pod); ok {
-			trimmer.Trim(pod)
-		}
-		return o, nil
-	}
 }
 
 // trimNode takes from a Node the images that it has, which nobody reads.

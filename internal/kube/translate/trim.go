@@ -13,7 +13,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// workloadsMost bounds how many workloads a PodTrimmer remembers. With more it begins anew.
+// workloadsMost bounds how many workloads, and how many specs, a PodTrimmer remembers. With more it begins anew.
 const workloadsMost = 5_000
 
 // PodTrimmer takes from pods what nobody here reads, and lets pods of one workload share the memory of what is
@@ -22,11 +22,48 @@ type PodTrimmer struct {
 	mu sync.Mutex
 	// alike has a trimmed pod of each workload, by the UID of its owner.
 	alike map[types.UID]*corev1.Pod
+	// specs has trimmed specs by what they are in Protobuf without their node.
+	specs map[string]*corev1.PodSpec
 }
 
 // Trim trims a pod in place.
 func (t *PodTrimmer) Trim(p *corev1.Pod) {
 	TrimPod(p)
+	t.share(p)
+}
+
+// know reports whether a spec was read before, and fills it in.
+func (t *PodTrimmer) know(s *sharedSpec) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.spec = t.specs[string(s.wire)]
+	return s.spec != nil
+}
+
+// trimShared trims a pod in place. Its spec is the one that was read before, or is remembered.
+func (t *PodTrimmer) trimShared(p *corev1.Pod, s *sharedSpec) {
+	if s.spec == nil {
+		t.Trim(p)
+		t.remember(string(s.wire), p.Spec)
+		return
+	}
+	p.Spec = *s.spec
+	p.Spec.NodeName = s.node
+	trimRest(p)
+	t.share(p)
+}
+
+func (t *PodTrimmer) remember(wire string, spec corev1.PodSpec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.specs) >= workloadsMost || t.specs == nil {
+		t.specs = map[string]*corev1.PodSpec{}
+	}
+	t.specs[wire] = &spec
+}
+
+// share has a trimmed pod share what it has in common with the last one of its workload.
+func (t *PodTrimmer) share(p *corev1.Pod) {
 	if len(p.OwnerReferences) == 0 {
 		return
 	}
@@ -65,9 +102,14 @@ func share[T any](mine, other *T) {
 
 // TrimPod takes from a pod what nobody here reads: how its containers run, and what its kubelet says of them.
 func TrimPod(p *corev1.Pod) {
+	TrimPodSpec(&p.Spec)
+	trimRest(p)
+}
+
+// trimRest trims all of a pod but its spec.
+func trimRest(p *corev1.Pod) {
 	p.ManagedFields = nil
 	p.Annotations = trimAnnotations(p.Annotations)
-	TrimPodSpec(&p.Spec)
 	s := &p.Status
 	s.PodIP, s.PodIPs, s.HostIP, s.HostIPs, s.EphemeralContainerStatuses = "", nil, "", nil, nil
 	s.Conditions = trimConditions(s.Conditions)

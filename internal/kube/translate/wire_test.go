@@ -3,14 +3,17 @@ package translate
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/randfill"
 
@@ -87,9 +90,11 @@ func TestWhatIsReadLeanIsWhatTrimmingLeaves(t *testing.T) {
 			o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 			data := w.write(o)
 			before := bytes.Clone(data)
-			whole, lean := w.read(w.decoder(), data), w.read(WireReader{w.decoder()}, data)
-			if diff := cmp.Diff(trimmed(whole), trimmed(lean)); diff != "" {
-				t.Fatalf("%T (-whole +lean):\n%s", o, diff)
+			whole, reader := trimmed(w.read(w.decoder(), data)), WireReader{w.decoder(), &PodTrimmer{}}
+			for range 2 { // a spec that was read before is not read again
+				if diff := cmp.Diff(whole, trimmed(w.read(reader, data))); diff != "" {
+					t.Fatalf("%T (-whole +lean):\n%s", o, diff)
+				}
 			}
 			if !bytes.Equal(before, data) {
 				t.Fatalf("%T: reading changed what was read", o)
@@ -108,7 +113,7 @@ func TestAnObjectKeepsNothingOfWhatItWasReadFrom(t *testing.T) {
 	for range 50 {
 		var pod corev1.Pod
 		fill.Fill(&pod)
-		kind := message{}.with(unknownRaw, wireKinds["Pod"])
+		kind := wireKinds["Pod"]
 		data := w.write(&pod)
 		lean, ok := kind.appendTrimmed(bytes.Clone(wirePrefix), data[len(wirePrefix):])
 		if !ok {
@@ -129,7 +134,7 @@ func TestMostOfAPodIsNotRead(t *testing.T) {
 	t.Parallel()
 	w := protobuf(t)
 	for name, o := range map[string]runtime.Object{"pod": fullPod("a"), "list": &corev1.PodList{Items: []corev1.Pod{*fullPod("a")}}} {
-		text, err := json.Marshal(w.read(WireReader{w.decoder()}, w.write(o)))
+		text, err := json.Marshal(w.read(WireReader{w.decoder(), &PodTrimmer{}}, w.write(o)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +146,54 @@ func TestMostOfAPodIsNotRead(t *testing.T) {
 	}
 }
 
+// TestASpecIsReadOnce: pods that differ in their names, nodes and tokens share the memory of their specs, whoever owns
+// them, and what a pod has of its own is not another's.
+func TestASpecIsReadOnce(t *testing.T) {
+	t.Parallel()
+	w := protobuf(t)
+	reader := WireReader{w.decoder(), &PodTrimmer{}}
+	read := func(name string, change func(*corev1.Pod)) *corev1.Pod {
+		p := fullPod(name)
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "token-of-" + name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}})
+		p.OwnerReferences = []metav1.OwnerReference{{UID: types.UID("owner of " + name)}}
+		change(p)
+		return w.read(reader, w.write(p)).(*corev1.Pod)
+	}
+	same := func(*corev1.Pod) {}
+	a, b := read("a", same), read("b", same)
+	if &a.Spec.Containers[0] != &b.Spec.Containers[0] {
+		t.Error("the spec of b is read again")
+	}
+	if a.Spec.NodeName != "node-of-a" || b.Spec.NodeName != "node-of-b" || b.Name != "b" {
+		t.Errorf("pods %s and %s are on %s and %s", a.Name, b.Name, a.Spec.NodeName, b.Spec.NodeName)
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"c": func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
+		},
+		"d": func(p *corev1.Pod) { p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "k"}) },
+		"e": func(p *corev1.Pod) { p.Spec.Volumes[0].EmptyDir = &corev1.EmptyDirVolumeSource{} },
+	} {
+		if p := read(name, change); &p.Spec.Containers[0] == &a.Spec.Containers[0] {
+			t.Errorf("pod %s has the spec of a", name)
+		}
+	}
+	if p := read("waits", func(p *corev1.Pod) { p.Spec.NodeName = "" }); p.Spec.NodeName != "" || &p.Spec.Containers[0] != &a.Spec.Containers[0] {
+		t.Errorf("a pod that waits is on %q, or its spec is read again", p.Spec.NodeName)
+	}
+}
+
+func TestAReaderForgetsSpecs(t *testing.T) {
+	t.Parallel()
+	trimmer := &PodTrimmer{}
+	for i := range 3 * workloadsMost {
+		trimmer.remember(fmt.Sprint(i), corev1.PodSpec{})
+	}
+	if n := len(trimmer.specs); n > workloadsMost {
+		t.Errorf("remembers %d specs", n)
+	}
+}
+
 // FuzzWire reads what no API server sends: it fails as it does without trimming, or is left as it is.
 func FuzzWire(f *testing.F) {
 	w := protobuf(f)
@@ -149,12 +202,15 @@ func FuzzWire(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		whole, _, err := w.decoder().Decode(data, nil, nil)
-		lean, _, leanErr := WireReader{w.decoder()}.Decode(data, nil, nil)
-		if err == nil && leanErr != nil {
-			t.Fatalf("not read: %v", leanErr)
-		}
-		if err == nil && !bytes.Equal(text(t, trimmed(whole)), text(t, trimmed(lean))) {
-			t.Fatalf("%s", cmp.Diff(whole, lean))
+		reader := WireReader{w.decoder(), &PodTrimmer{}}
+		for range 2 {
+			lean, _, leanErr := reader.Decode(data, nil, nil)
+			if err == nil && leanErr != nil {
+				t.Fatalf("not read: %v", leanErr)
+			}
+			if err == nil && !bytes.Equal(text(t, trimmed(whole)), text(t, lean)) {
+				t.Fatalf("%s", cmp.Diff(whole, lean))
+			}
 		}
 	})
 }
@@ -181,13 +237,13 @@ func TestReadClaim(t *testing.T) {
 		`{"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"name":"a"}}`,
 	} {
 		whole, kind, err := w.decoder().Decode([]byte(data), nil, nil)
-		lean, leanKind, leanErr := WireReader{w.decoder()}.Decode([]byte(data), nil, nil)
+		lean, leanKind, leanErr := WireReader{w.decoder(), &PodTrimmer{}}.Decode([]byte(data), nil, nil)
 		if diff := cmp.Diff(whole, lean); diff != "" || err != nil || leanErr != nil || *kind != *leanKind {
 			t.Errorf("%s: %v, %v, %v, %v (-whole +lean):\n%s", data, err, leanErr, kind, leanKind, diff)
 		}
 	}
 	for _, data := range []string{`{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim",`, `{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim","metadata":7}`, ``} {
-		if _, _, err := (WireReader{w.decoder()}).Decode([]byte(data), nil, nil); err == nil {
+		if _, _, err := (WireReader{w.decoder(), &PodTrimmer{}}).Decode([]byte(data), nil, nil); err == nil {
 			t.Errorf("%q is read", data)
 		}
 	}
