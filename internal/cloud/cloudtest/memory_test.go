@@ -32,6 +32,9 @@ type memory struct {
 	mu       sync.Mutex
 	launched map[string]*memoryInstance // by token
 	made     int
+	// price is that of the large type; changed is told of another one.
+	price   float64
+	changed func(cloud.ClassRef)
 }
 
 type memoryInstance struct {
@@ -58,10 +61,12 @@ func (*memory) ClassKinds() []schema.GroupVersionKind {
 func (*memory) Vocabulary() cloud.Vocabulary { return cloud.Vocabulary{} }
 
 // Types returns two.
-func (*memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+func (m *memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	if ref.Name == "missing" {
 		return nil, cloud.ErrNotFound
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var types []*catalog.Type
 	for i, name := range []string{"small", "large"} {
 		types = append(types, &catalog.Type{
@@ -69,10 +74,27 @@ func (*memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, er
 			Requirements: label.Requirements{
 				label.InstanceType: label.In(name), label.Zone: label.In("a"), label.CapacityType: label.In("spot"), corev1.LabelOSStable: label.In("linux"),
 			},
-			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: float64(i + 1)}},
+			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: 1 + float64(i)*m.price}},
 		})
 	}
 	return types, nil
+}
+
+// OnTypesChanged has changed told of another price.
+func (m *memory) OnTypesChanged(changed func(cloud.ClassRef)) { m.changed = changed }
+
+// reprice changes the price.
+func (m *memory) reprice(cloudtest.T) {
+	m.mu.Lock()
+	m.price++
+	m.mu.Unlock()
+	switch m.lie {
+	case "a change is kept quiet":
+	case "a change is told of another class":
+		m.changed(class("accepts"))
+	default:
+		m.changed(class("default"))
+	}
 }
 
 // Launch accepts, or refuses a missing class.
@@ -195,11 +217,11 @@ func (m *memory) node(t cloudtest.T, id string) *corev1.Node {
 }
 
 func memoryHarness(lie string) cloudtest.Harness {
-	m := &memory{lie: lie, launched: map[string]*memoryInstance{}}
+	m := &memory{lie: lie, price: 1, launched: map[string]*memoryInstance{}}
 	return cloudtest.Harness{
 		Provider: m, Restart: func(cloudtest.T) cloud.Provider { return m },
 		Class: class("default"), Missing: class("missing"), Accepts: class("accepts"), Fails: class("fails"),
-		Registered: true, Node: m.node,
+		Change: m.reprice, Changing: class("default"), Registered: true, Node: m.node,
 	}
 }
 
@@ -208,13 +230,14 @@ func TestAMemoryIsACloud(t *testing.T) {
 	cloudtest.Run(t, func(*testing.T) cloudtest.Harness { return memoryHarness("") })
 }
 
-// TestLiesAboutLaunchesAreFound: each sentence about launches that are decided later fails for a cloud that breaks it.
-func TestLiesAboutLaunchesAreFound(t *testing.T) {
+// TestLiesAreFound: each of these sentences fails for a cloud that breaks it.
+func TestLiesAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		idLater   = "a provider ID that comes later replaces the provisional one"
 		undecided = "an instance without its provider ID can end"
 		failsLate = "a launch that fails later says so until it is terminated"
+		told      = "a change of types is told"
 	)
 	for lie, sentence := range map[string]string{
 		"the ID is never provisional":         idLater,
@@ -226,6 +249,8 @@ func TestLiesAboutLaunchesAreFound(t *testing.T) {
 		"what has failed is not listed":       failsLate,
 		"nobody knows where":                  failsLate,
 		"failures are forgotten":              failsLate,
+		"a change is kept quiet":              told,
+		"a change is told of another class":   told,
 	} {
 		t.Run(lie, func(t *testing.T) {
 			t.Parallel()
