@@ -35,7 +35,7 @@ const (
 // Description is what a provider says it is.
 type Description = wire.Description
 
-// Provider asks another process for everything. It is a cloud.Provider, a cloud.Drifter, a
+// Provider asks another process for everything. It is a cloud.Provider, a cloud.TypesChanger, a cloud.Drifter, a
 // cloud.Watcher and a cloud.Repairer. Whether the other process has these capabilities is asked each
 // time: without them nothing drifts, and there are no notices.
 type Provider struct {
@@ -44,6 +44,9 @@ type Provider struct {
 	reader client.Reader
 	may    func() error
 	now    func() time.Time
+
+	// typesChanged is told of a class whose types have changed; nil: nobody is.
+	typesChanged func(cloud.ClassRef)
 
 	// launching has room for as many Launch calls as may be under way.
 	launching chan struct{}
@@ -86,6 +89,10 @@ func (p *Provider) ClassKinds() []schema.GroupVersionKind { return p.known.Class
 
 // Vocabulary returns the provider's labels.
 func (p *Provider) Vocabulary() cloud.Vocabulary { return p.known.Vocabulary }
+
+// OnTypesChanged has changed called when the provider has sent other types for a class. Without the capability to follow
+// it sends none by itself.
+func (p *Provider) OnTypesChanged(changed func(cloud.ClassRef)) { p.typesChanged = changed }
 
 // RepairPolicies returns the provider's repair policies.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy { return p.known.Repair }
@@ -177,6 +184,9 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 		delete(p.feeds, oldest)
 	}
 	f := &feed{client: p.client, now: p.now, used: p.now(), changed: make(chan struct{})}
+	if p.typesChanged != nil {
+		f.tell = func() { p.typesChanged(ref) }
+	}
 	p.feeds[ref] = f
 	return f
 }

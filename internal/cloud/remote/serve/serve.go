@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,8 +41,8 @@ type Options struct {
 	// ClusterUID is the UID of namespace kube-system of the cluster that the provider works for. Others
 	// are refused. Empty: the provider's instances are taken to be those of whoever asks.
 	ClusterUID string
-	// Poll is how often the provider's instance types are asked for while a controller follows them;
-	// zero: every ten seconds.
+	// Poll is how often the provider's instance types are asked for while a controller follows them and the provider
+	// does not say that they have changed; zero: every ten seconds.
 	Poll time.Duration
 	// Alive is how often something is written to streams on which nothing happens; zero: every 20
 	// seconds.
@@ -59,6 +60,10 @@ type Server struct {
 	providerv1.UnimplementedProviderServer
 	provider cloud.Provider
 	opts     Options
+
+	mu sync.Mutex
+	// followers are the streams of Catalog, each with its class; guarded by mu.
+	followers map[chan<- struct{}]cloud.ClassRef
 }
 
 // New returns a server.
@@ -72,7 +77,11 @@ func New(p cloud.Provider, opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{provider: p, opts: opts}
+	s := &Server{provider: p, opts: opts, followers: map[chan<- struct{}]cloud.ClassRef{}}
+	if changer, is := p.(cloud.TypesChanger); is {
+		changer.OnTypesChanged(s.typesChanged)
+	}
+	return s
 }
 
 // Listen listens on unix:///path, with a socket that only this user can open, or host:port. A socket
