@@ -44,6 +44,8 @@ const (
 	Capability_CAPABILITY_CATALOG_FOLLOW Capability = 3
 	// The call Reboot.
 	Capability_CAPABILITY_REBOOT Capability = 4
+	// Drift answers for many instances of a class at once, and says of each that it has not drifted.
+	Capability_CAPABILITY_DRIFT_BATCH Capability = 6
 )
 
 // Enum value maps for Capability.
@@ -54,6 +56,7 @@ var (
 		2: "CAPABILITY_NOTICES",
 		3: "CAPABILITY_CATALOG_FOLLOW",
 		4: "CAPABILITY_REBOOT",
+		6: "CAPABILITY_DRIFT_BATCH",
 	}
 	Capability_value = map[string]int32{
 		"CAPABILITY_UNSPECIFIED":    0,
@@ -61,6 +64,7 @@ var (
 		"CAPABILITY_NOTICES":        2,
 		"CAPABILITY_CATALOG_FOLLOW": 3,
 		"CAPABILITY_REBOOT":         4,
+		"CAPABILITY_DRIFT_BATCH":    6,
 	}
 )
 
@@ -768,8 +772,10 @@ type Limits struct {
 	LaunchParallel uint32 `protobuf:"varint,2,opt,name=launch_parallel,json=launchParallel,proto3" json:"launch_parallel,omitempty"`
 	// Offerings of one item.
 	OfferingsPerItem uint32 `protobuf:"varint,3,opt,name=offerings_per_item,json=offeringsPerItem,proto3" json:"offerings_per_item,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// IDs of one Drift.
+	DriftBatch    uint32 `protobuf:"varint,4,opt,name=drift_batch,json=driftBatch,proto3" json:"drift_batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -819,6 +825,13 @@ func (x *Limits) GetLaunchParallel() uint32 {
 func (x *Limits) GetOfferingsPerItem() uint32 {
 	if x != nil {
 		return x.OfferingsPerItem
+	}
+	return 0
+}
+
+func (x *Limits) GetDriftBatch() uint32 {
+	if x != nil {
+		return x.DriftBatch
 	}
 	return 0
 }
@@ -2539,12 +2552,16 @@ func (x *DriftRequest) GetIds() []string {
 	return nil
 }
 
+// DriftResponse has each ID of the request in one of its fields, in any order. Of one that is in none it is not known
+// whether it has drifted, and the controller asks again. Without CAPABILITY_DRIFT_BATCH that means that it has not.
 type DriftResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By instance ID, as the reason of a condition ("ImageDrifted"). An ID without one has not drifted.
+	// By instance ID, as the reason of a condition ("ImageDrifted").
 	Reasons map[string]string `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The IDs that there are no instances of.
-	NotFound      []string `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	NotFound []string `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	// The IDs of instances that are what their class would launch now.
+	NotDrifted    []string `protobuf:"bytes,3,rep,name=not_drifted,json=notDrifted,proto3" json:"not_drifted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2589,6 +2606,13 @@ func (x *DriftResponse) GetReasons() map[string]string {
 func (x *DriftResponse) GetNotFound() []string {
 	if x != nil {
 		return x.NotFound
+	}
+	return nil
+}
+
+func (x *DriftResponse) GetNotDrifted() []string {
+	if x != nil {
+		return x.NotDrifted
 	}
 	return nil
 }
@@ -2867,11 +2891,13 @@ const file_provider_proto_rawDesc = "" +
 	"\x1btermination_grace_period_ms\x18\x05 \x01(\x03H\x00R\x18terminationGracePeriodMs\x88\x01\x01\x12\x1a\n" +
 	"\bpriority\x18\x06 \x01(\rR\bpriority\x12:\n" +
 	"\x06action\x18\a \x01(\x0e2\".dovetail.provider.v1.RepairActionR\x06actionB\x1e\n" +
-	"\x1c_termination_grace_period_ms\"\x82\x01\n" +
+	"\x1c_termination_grace_period_ms\"\xa3\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\flaunch_batch\x18\x01 \x01(\rR\vlaunchBatch\x12'\n" +
 	"\x0flaunch_parallel\x18\x02 \x01(\rR\x0elaunchParallel\x12,\n" +
-	"\x12offerings_per_item\x18\x03 \x01(\rR\x10offeringsPerItem\"\xb7\x01\n" +
+	"\x12offerings_per_item\x18\x03 \x01(\rR\x10offeringsPerItem\x12\x1f\n" +
+	"\vdrift_batch\x18\x04 \x01(\rR\n" +
+	"driftBatch\"\xb7\x01\n" +
 	"\x05Class\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -3048,10 +3074,12 @@ const file_provider_proto_rawDesc = "" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"S\n" +
 	"\fDriftRequest\x121\n" +
 	"\x05class\x18\x01 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x12\x10\n" +
-	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xb4\x01\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xd5\x01\n" +
 	"\rDriftResponse\x12J\n" +
 	"\areasons\x18\x01 \x03(\v20.dovetail.provider.v1.DriftResponse.ReasonsEntryR\areasons\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x1a:\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x12\x1f\n" +
+	"\vnot_drifted\x18\x03 \x03(\tR\n" +
+	"notDrifted\x1a:\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Z\n" +
@@ -3072,14 +3100,15 @@ const file_provider_proto_rawDesc = "" +
 	"\fends_unix_ms\x18\x05 \x01(\x03R\n" +
 	"endsUnixMs\x12 \n" +
 	"\fsaid_unix_ms\x18\x06 \x01(\x03R\n" +
-	"saidUnixMs*\xa6\x01\n" +
+	"saidUnixMs*\xc2\x01\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAPABILITY_DRIFT\x10\x01\x12\x16\n" +
 	"\x12CAPABILITY_NOTICES\x10\x02\x12\x1d\n" +
 	"\x19CAPABILITY_CATALOG_FOLLOW\x10\x03\x12\x15\n" +
-	"\x11CAPABILITY_REBOOT\x10\x04\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
+	"\x11CAPABILITY_REBOOT\x10\x04\x12\x1a\n" +
+	"\x16CAPABILITY_DRIFT_BATCH\x10\x06\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
 	"\fRepairAction\x12\x1d\n" +
 	"\x19REPAIR_ACTION_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREPAIR_ACTION_REPLACE_NODE\x10\x01\x12\x1d\n" +

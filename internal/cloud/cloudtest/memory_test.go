@@ -42,6 +42,7 @@ type memoryInstance struct {
 	request     cloud.LaunchRequest
 	class       string
 	at          time.Time
+	number      int
 	provisional string
 }
 
@@ -110,7 +111,7 @@ func (m *memory) Launch(_ context.Context, requests []cloud.LaunchRequest) []clo
 		i := m.launched[r.Token]
 		if i == nil || m.lie == "failures are forgotten" && m.now(i).Failed != nil {
 			m.made++
-			i = &memoryInstance{request: r, class: r.Class.Name, at: time.Now(), provisional: fmt.Sprintf("order-%d", m.made)}
+			i = &memoryInstance{request: r, class: r.Class.Name, at: time.Now(), number: m.made, provisional: fmt.Sprintf("order-%d", m.made)}
 			i.Instance = cloud.Instance{
 				ID: fmt.Sprintf("memory://%d", m.made), Token: r.Token, Claim: r.Claim, Created: i.at,
 				Labels:   map[string]string{label.InstanceType: r.Choices[0].Type.Name, label.Zone: "a", label.CapacityType: "spot", corev1.LabelOSStable: "linux"},
@@ -141,6 +142,44 @@ func (m *memory) now(i *memoryInstance) cloud.Instance {
 		is.Labels = nil
 	}
 	return is
+}
+
+// Drifted says that each second instance has drifted.
+func (m *memory) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.find(id)
+	switch {
+	case i == nil:
+		return "", cloud.ErrNotFound
+	case i.number%2 == 1:
+		return "ImageDrifted", nil
+	}
+	return "", nil
+}
+
+// DriftBatch returns some number.
+func (*memory) DriftBatch(cloud.ClassRef) int { return 10 }
+
+// DriftedOf asks about each.
+func (m *memory) DriftedOf(ctx context.Context, class cloud.ClassRef, ids []string) (map[string]cloud.Drift, error) {
+	all := map[string]cloud.Drift{}
+	for n, id := range ids {
+		about := id
+		if m.lie == "drift is another's" {
+			about = ids[len(ids)-1-n]
+		}
+		var is cloud.Drift
+		is.Reason, is.Err = m.Drifted(ctx, class, about)
+		switch {
+		case m.lie == "what has not drifted is left out" && is == (cloud.Drift{}):
+		case m.lie == "what does not exist has not drifted" && is.Err != nil:
+			all[id] = cloud.Drift{}
+		default:
+			all[id] = is
+		}
+	}
+	return all, nil
 }
 
 func (m *memory) find(id string) *memoryInstance {
@@ -238,6 +277,7 @@ func TestLiesAreFound(t *testing.T) {
 		undecided = "an instance without its provider ID can end"
 		failsLate = "a launch that fails later says so until it is terminated"
 		told      = "a change of types is told"
+		drift     = "drift of many instances is that of each"
 	)
 	for lie, sentence := range map[string]string{
 		"the ID is never provisional":         idLater,
@@ -251,6 +291,9 @@ func TestLiesAreFound(t *testing.T) {
 		"failures are forgotten":              failsLate,
 		"a change is kept quiet":              told,
 		"a change is told of another class":   told,
+		"drift is another's":                  drift,
+		"what has not drifted is left out":    drift,
+		"what does not exist has not drifted": drift,
 	} {
 		t.Run(lie, func(t *testing.T) {
 			t.Parallel()

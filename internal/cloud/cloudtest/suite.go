@@ -27,6 +27,7 @@ func Tests() []Test {
 		{Name: "a provider ID that comes later replaces the provisional one", Run: idLater, Joins: true},
 		{Name: "an instance without its provider ID can end", Run: endsUndecided},
 		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
+		{Name: "drift of many instances is that of each", Run: driftOfMany},
 		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
 		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
 	}

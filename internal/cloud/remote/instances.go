@@ -176,44 +176,6 @@ func (p *Provider) date(instances []cloud.Instance) {
 	p.firstSeen = seen // of what is listed now, so it cannot grow
 }
 
-// Drifted asks in what way an instance differs from what its class would launch now.
-func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID string) (reason string, err error) {
-	if !p.client.can(providerv1.Capability_CAPABILITY_DRIFT) {
-		return "", nil
-	}
-	class, err := p.Class(ctx, ref)
-	if err != nil {
-		return "", err
-	}
-	if err := p.client.ready(ctx); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Drift)
-	defer cancel()
-	response, err := p.client.rpc.Drift(ctx, &providerv1.DriftRequest{Class: class, Ids: []string{instanceID}})
-	p.client.called("Drift", err)
-	switch status.Code(err) {
-	case codes.OK:
-	case codes.Unimplemented:
-		p.client.lacks(providerv1.Capability_CAPABILITY_DRIFT)
-		return "", nil
-	case codes.NotFound:
-		return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
-	default:
-		return "", plain("Drift", err)
-	}
-	for _, id := range response.GetNotFound() {
-		if id == instanceID {
-			return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
-		}
-	}
-	reason = response.GetReasons()[instanceID]
-	if reason != "" && !wire.IsReason(reason) {
-		return "", p.client.broke(RuleDrift, fmt.Errorf("answer of Drift: %q cannot be the reason of a condition", wire.Text(reason)))
-	}
-	return reason, nil
-}
-
 // rebooting is a Provider that can restart instances.
 type rebooting struct{ *Provider }
 

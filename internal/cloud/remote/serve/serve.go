@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -121,6 +123,7 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 	}
 	if _, able := s.provider.(cloud.Drifter); able {
 		d.Capabilities[providerv1.Capability_CAPABILITY_DRIFT] = true
+		d.Capabilities[providerv1.Capability_CAPABILITY_DRIFT_BATCH] = true
 	}
 	if _, able := s.provider.(cloud.Watcher); able {
 		d.Capabilities[providerv1.Capability_CAPABILITY_NOTICES] = true
@@ -221,7 +224,7 @@ func (s *Server) List(request *providerv1.ListRequest, stream grpc.ServerStreami
 	}
 }
 
-// Drift says which instances have drifted from their class.
+// Drift says which instances have drifted from their class. Those of which that is not known are left out.
 func (s *Server) Drift(ctx context.Context, request *providerv1.DriftRequest) (*providerv1.DriftResponse, error) {
 	drifter, able := s.provider.(cloud.Drifter)
 	if !able {
@@ -230,19 +233,51 @@ func (s *Server) Drift(ctx context.Context, request *providerv1.DriftRequest) (*
 	if len(request.GetIds()) > idsMax {
 		return nil, status.Errorf(codes.InvalidArgument, "%d ids; there may be %d", len(request.GetIds()), idsMax)
 	}
-	response := &providerv1.DriftResponse{Reasons: map[string]string{}}
-	for _, id := range request.GetIds() {
-		reason, err := drifter.Drifted(ctx, classRef(request.GetClass()), id)
+	class, response := classRef(request.GetClass()), &providerv1.DriftResponse{Reasons: map[string]string{}}
+	answers, err := drifts(ctx, drifter, class, request.GetIds())
+	if err != nil {
+		return nil, failed(err)
+	}
+	for id, answer := range answers {
 		switch {
-		case errors.Is(err, cloud.ErrNotFound):
+		case errors.Is(answer.Err, cloud.ErrNotFound):
 			response.NotFound = append(response.NotFound, id)
-		case err != nil:
-			return nil, failed(err)
-		case reason != "":
-			response.Reasons[id] = reason
+		case answer.Err != nil && len(answers) == 1:
+			return nil, failed(answer.Err)
+		case answer.Err != nil: // it is not known
+		case answer.Reason == "":
+			response.NotDrifted = append(response.NotDrifted, id)
+		default:
+			response.Reasons[id] = answer.Reason
 		}
 	}
 	return response, nil
+}
+
+// drifts asks a provider about many instances, at once if it can be asked so.
+func drifts(ctx context.Context, drifter cloud.Drifter, class cloud.ClassRef, ids []string) (map[string]cloud.Drift, error) {
+	answers := make(map[string]cloud.Drift, len(ids))
+	most := 0
+	batcher, able := drifter.(cloud.DriftBatcher)
+	if able {
+		most = batcher.DriftBatch(class)
+	}
+	if most < 2 {
+		for _, id := range ids {
+			var answer cloud.Drift
+			answer.Reason, answer.Err = drifter.Drifted(ctx, class, id)
+			answers[id] = answer
+		}
+		return answers, nil
+	}
+	for batch := range slices.Chunk(ids, most) {
+		some, err := batcher.DriftedOf(ctx, class, batch)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(answers, some)
+	}
+	return answers, nil
 }
 
 // Reboot restarts an instance.

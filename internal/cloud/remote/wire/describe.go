@@ -15,7 +15,7 @@ import (
 )
 
 // Minor is the minor version of the protocol that this program speaks.
-const Minor = 0
+const Minor = 1
 
 const (
 	kindsMax, keysMax, policiesMax = 20, 500, 100
@@ -34,7 +34,7 @@ type Description struct {
 }
 
 // Limits are what a provider wants to be asked at most; 0: no limit.
-type Limits struct{ Batch, Parallel, Offerings int }
+type Limits struct{ Batch, Parallel, Offerings, Drift int }
 
 // Describe returns the message for a description.
 func Describe(d *Description) *providerv1.DescribeResponse {
@@ -44,7 +44,7 @@ func Describe(d *Description) *providerv1.DescribeResponse {
 			WellKnown: d.Vocabulary.WellKnown, RestrictedDomains: d.Vocabulary.RestrictedDomains,
 			ReservationKey: d.Vocabulary.ReservationKey, ReservationKeys: d.Vocabulary.ReservationKeys,
 		},
-		Limits: &providerv1.Limits{LaunchBatch: uint32(d.Limits.Batch), LaunchParallel: uint32(d.Limits.Parallel), OfferingsPerItem: uint32(d.Limits.Offerings)},
+		Limits: &providerv1.Limits{LaunchBatch: uint32(d.Limits.Batch), LaunchParallel: uint32(d.Limits.Parallel), OfferingsPerItem: uint32(d.Limits.Offerings), DriftBatch: uint32(d.Limits.Drift)},
 	}
 	for _, k := range d.ClassKinds {
 		out.ClassKinds = append(out.ClassKinds, &providerv1.ClassKind{Group: k.Group, Version: k.Version, Kind: k.Kind})
@@ -83,7 +83,7 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 			WellKnown: in.GetVocabulary().GetWellKnown(), RestrictedDomains: in.GetVocabulary().GetRestrictedDomains(),
 			ReservationKey: in.GetVocabulary().GetReservationKey(), ReservationKeys: in.GetVocabulary().GetReservationKeys(),
 		},
-		Limits:       Limits{limit(in.GetLimits().GetLaunchBatch()), limit(in.GetLimits().GetLaunchParallel()), limit(in.GetLimits().GetOfferingsPerItem())},
+		Limits:       limits(in.GetLimits()),
 		Capabilities: map[providerv1.Capability]bool{},
 	}
 	for _, c := range in.GetCapabilities() {
@@ -114,6 +114,10 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 		d.Repair = append(d.Repair, policy)
 	}
 	return d, nil
+}
+
+func limits(in *providerv1.Limits) Limits {
+	return Limits{Batch: limit(in.GetLaunchBatch()), Parallel: limit(in.GetLaunchParallel()), Offerings: limit(in.GetOfferingsPerItem()), Drift: limit(in.GetDriftBatch())}
 }
 
 func limit(n uint32) int { return int(min(n, math.MaxInt32)) }
