@@ -97,7 +97,7 @@ function provider(store, epoch) {
   return {
     Describe(call, answer) {
       answer(null, {
-        name: 'example', version: '0.0.0', epoch,
+        name: 'example', version: '0.0.0', epoch, instance_id_prefix: 'example://',
         class_kinds: [{ group: GROUP, version: 'v1', kind: KIND }],
         vocabulary: { well_known: ['kubernetes.io/arch', 'kubernetes.io/os', ZONE, CAPACITY, TYPE], restricted_domains: [GROUP] },
         capabilities: ['CAPABILITY_CATALOG_FOLLOW', 'CAPABILITY_DRIFT', 'CAPABILITY_DRIFT_BATCH'],

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -158,6 +159,17 @@ func (m *memory) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string
 	return "", nil
 }
 
+// Owns knows instances by their scheme.
+func (m *memory) Owns(id string) bool {
+	switch m.lie {
+	case "it owns all":
+		return true
+	case "it owns others":
+		return strings.HasPrefix(id, "no-such-cloud://")
+	}
+	return strings.HasPrefix(id, "memory://") || strings.HasPrefix(id, "order-")
+}
+
 // DriftBatch returns some number.
 func (*memory) DriftBatch(cloud.ClassRef) int { return 10 }
 
@@ -277,6 +289,7 @@ func TestLiesAreFound(t *testing.T) {
 		undecided = "an instance without its provider ID can end"
 		failsLate = "a launch that fails later says so until it is terminated"
 		told      = "a change of types is told"
+		owns      = "an owner knows its instances by their IDs, and no others"
 		drift     = "drift of many instances is that of each"
 	)
 	for lie, sentence := range map[string]string{
@@ -291,6 +304,8 @@ func TestLiesAreFound(t *testing.T) {
 		"failures are forgotten":              failsLate,
 		"a change is kept quiet":              told,
 		"a change is told of another class":   told,
+		"it owns all":                         owns,
+		"it owns others":                      owns,
 		"drift is another's":                  drift,
 		"what has not drifted is left out":    drift,
 		"what does not exist has not drifted": drift,

@@ -28,6 +28,7 @@ func Tests() []Test {
 		{Name: "an instance without its provider ID can end", Run: endsUndecided},
 		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
 		{Name: "drift of many instances is that of each", Run: driftOfMany},
+		{Name: "an owner knows its instances by their IDs, and no others", Run: ownsByID},
 		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
 		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
 	}

@@ -37,7 +37,7 @@ func TestTheWireChangesNoVerdict(t *testing.T) {
 	for _, test := range cloudtest.Tests() {
 		inProcess := func(t cloudtest.T, c client.Client) cloud.Provider { return newKWOK(t, c) }
 		overWire := func(ct cloudtest.T, c client.Client) cloud.Provider {
-			return connect(ct, listen(ct, t, serve.New(newKWOK(ct, c), serve.Options{Epoch: epoch(), ClusterUID: here.UID})), c)
+			return connect(ct, listen(ct, t, serve.New(newKWOK(ct, c), serve.Options{Epoch: epoch(), ClusterUID: here.UID, IDPrefix: "kwok://"})), c)
 		}
 		verdict := func(provider func(cloudtest.T, client.Client) cloud.Provider) cloudtest.Result {
 			c := fakeCluster(t)
@@ -64,7 +64,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	c := realCluster(t)
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
 		return harness(t, c, func(ct cloudtest.T, c client.Client) cloud.Provider {
-			return connect(ct, listen(ct, t, serve.New(newKWOK(ct, c), serve.Options{Epoch: epoch(), ClusterUID: here.UID})), c)
+			return connect(ct, listen(ct, t, serve.New(newKWOK(ct, c), serve.Options{Epoch: epoch(), ClusterUID: here.UID, IDPrefix: "kwok://"})), c)
 		})
 	})
 }

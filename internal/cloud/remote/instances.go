@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -68,7 +69,7 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 	if err != nil {
 		return cloud.Instance{}, plain("Get", err)
 	}
-	instance, err := wire.ParseInstance(response.GetInstance())
+	instance, err := p.parse(response.GetInstance())
 	if err == nil && instance.ID != instanceID {
 		err = fmt.Errorf("the answer is about instance %s", instance.ID)
 	}
@@ -79,6 +80,23 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 		return cloud.Instance{}, gone
 	}
 	return instance, nil
+}
+
+// parse reads an instance of ours.
+func (p *Provider) parse(message *providerv1.Instance) (cloud.Instance, error) {
+	instance, err := wire.ParseInstance(message)
+	if err == nil {
+		err = p.formed(instance.ID)
+	}
+	return instance, err
+}
+
+// formed returns an error for an ID that has not the form of the provider's: calls about it would go to another one.
+func (p *Provider) formed(instanceID string) error {
+	if prefix := p.known.IDPrefix; !strings.HasPrefix(instanceID, prefix) {
+		return fmt.Errorf("instance %s: its ID does not begin with %s, which is the instance_id_prefix of Describe", instanceID, prefix)
+	}
+	return nil
 }
 
 // List returns the instances of this cluster. A list that breaks off, or has one instance twice, is
@@ -147,6 +165,9 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 		}
 		if !instance.Terminating {
 			tokens[instance.Token] = instance.ID
+		}
+		if err := p.formed(instance.ID); err != nil {
+			return nil, p.client.broke(RuleInstance, fmt.Errorf("List: %w", err))
 		}
 		out = append(out, instance)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,11 +76,28 @@ func New(c *Client, d *Description, reader client.Reader, may func() error) clou
 	if c != nil {
 		p.now = c.opts.Now
 	}
-	if d.Capabilities[providerv1.Capability_CAPABILITY_REBOOT] {
+	switch reboots := d.Capabilities[providerv1.Capability_CAPABILITY_REBOOT]; {
+	case reboots && d.IDPrefix != "":
+		return struct {
+			rebooting
+			owner
+		}{rebooting{p}, owner(d.IDPrefix)}
+	case reboots:
 		return rebooting{p}
+	case d.IDPrefix != "":
+		return struct {
+			*Provider
+			owner
+		}{p, owner(d.IDPrefix)}
 	}
 	return p
 }
+
+// owner is a cloud.Owner by the prefix of IDs.
+type owner string
+
+// Owns reports whether an ID has the prefix.
+func (o owner) Owns(instanceID string) bool { return strings.HasPrefix(instanceID, string(o)) }
 
 // Name returns the name that the provider gave itself.
 func (p *Provider) Name() string { return p.known.Name }

@@ -43,6 +43,9 @@ type Options struct {
 	// ClusterUID is the UID of namespace kube-system of the cluster that the provider works for. Others
 	// are refused. Empty: the provider's instances are taken to be those of whoever asks.
 	ClusterUID string
+	// IDPrefix is what the IDs of the provider's instances begin with, and those of no other provider; empty: they have no
+	// form of their own.
+	IDPrefix string
 	// Poll is how often the provider's instance types are asked for while a controller follows them and the provider
 	// does not say that they have changed; zero: every ten seconds.
 	Poll time.Duration
@@ -117,7 +120,7 @@ func (s *Server) Register(g grpc.ServiceRegistrar) { providerv1.RegisterProvider
 // Describe says what the provider is and can.
 func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*providerv1.DescribeResponse, error) {
 	d := &wire.Description{
-		Name: s.provider.Name(), Version: s.opts.Version, Epoch: s.opts.Epoch,
+		Name: s.provider.Name(), Version: s.opts.Version, Epoch: s.opts.Epoch, IDPrefix: s.opts.IDPrefix,
 		ClassKinds: s.provider.ClassKinds(), Vocabulary: s.provider.Vocabulary(),
 		Capabilities: map[providerv1.Capability]bool{providerv1.Capability_CAPABILITY_CATALOG_FOLLOW: true},
 	}

@@ -22,6 +22,11 @@ const (
 	tolerationMax                  = 7 * 24 * time.Hour
 )
 
+// prefixBytesMax bounds a prefix of instance IDs.
+const prefixBytesMax = 100
+
+var idPrefix = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[!-~]*$`)
+
 // Description is what a provider says it is.
 type Description struct {
 	Name, Version, Epoch string
@@ -29,6 +34,8 @@ type Description struct {
 	Vocabulary           cloud.Vocabulary
 	Repair               []cloud.RepairPolicy
 	Limits               Limits
+	// IDPrefix is what IDs of instances begin with; empty: they have no form of their own.
+	IDPrefix string
 	// Capabilities has those that this program knows.
 	Capabilities map[providerv1.Capability]bool
 }
@@ -39,7 +46,7 @@ type Limits struct{ Batch, Parallel, Offerings, Drift int }
 // Describe returns the message for a description.
 func Describe(d *Description) *providerv1.DescribeResponse {
 	out := &providerv1.DescribeResponse{
-		Name: d.Name, Version: d.Version, ProtocolMinor: Minor, Epoch: d.Epoch,
+		Name: d.Name, Version: d.Version, ProtocolMinor: Minor, Epoch: d.Epoch, InstanceIdPrefix: d.IDPrefix,
 		Vocabulary: &providerv1.Vocabulary{
 			WellKnown: d.Vocabulary.WellKnown, RestrictedDomains: d.Vocabulary.RestrictedDomains,
 			ReservationKey: d.Vocabulary.ReservationKey, ReservationKeys: d.Vocabulary.ReservationKeys,
@@ -78,7 +85,7 @@ func repairPolicy(p *cloud.RepairPolicy) *providerv1.RepairPolicy {
 // ParseDescribe reads a description. The error says what the provider must mend.
 func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 	d := &Description{
-		Name: in.GetName(), Version: Text(in.GetVersion()), Epoch: in.GetEpoch(),
+		Name: in.GetName(), Version: Text(in.GetVersion()), Epoch: in.GetEpoch(), IDPrefix: in.GetInstanceIdPrefix(),
 		Vocabulary: cloud.Vocabulary{
 			WellKnown: in.GetVocabulary().GetWellKnown(), RestrictedDomains: in.GetVocabulary().GetRestrictedDomains(),
 			ReservationKey: in.GetVocabulary().GetReservationKey(), ReservationKeys: in.GetVocabulary().GetReservationKeys(),
@@ -96,6 +103,9 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 	}
 	if err := checkID("epoch", d.Epoch); err != nil {
 		return nil, err
+	}
+	if d.IDPrefix != "" && (len(d.IDPrefix) > prefixBytesMax || !idPrefix.MatchString(d.IDPrefix)) {
+		return nil, fmt.Errorf("instance_id_prefix %q must begin with a scheme, as shop://, and have %d bytes at most", Text(d.IDPrefix), prefixBytesMax)
 	}
 	if err := d.parseKinds(in.GetClassKinds()); err != nil {
 		return nil, err
