@@ -170,6 +170,15 @@ func (m *memory) Owns(id string) bool {
 	return strings.HasPrefix(id, "memory://") || strings.HasPrefix(id, "order-")
 }
 
+// ConditionNotices returns one.
+func (m *memory) ConditionNotices() []cloud.ConditionNotice {
+	kind := cloud.Reclaimed
+	if m.lie == "a condition means that the instance has ended" {
+		kind = cloud.Ended
+	}
+	return []cloud.ConditionNotice{{ConditionType: "PreemptionScheduled", ConditionStatus: "True", Kind: kind}}
+}
+
 // DriftBatch returns some number.
 func (*memory) DriftBatch(cloud.ClassRef) int { return 10 }
 
@@ -293,22 +302,23 @@ func TestLiesAreFound(t *testing.T) {
 		drift     = "drift of many instances is that of each"
 	)
 	for lie, sentence := range map[string]string{
-		"the ID is never provisional":         idLater,
-		"the final ID is the provisional one": idLater,
-		"the provisional ID is forgotten":     idLater,
-		"two of one launch are listed":        idLater,
-		"what is undecided stays":             undecided,
-		"what has failed is gone":             failsLate,
-		"what has failed is not listed":       failsLate,
-		"nobody knows where":                  failsLate,
-		"failures are forgotten":              failsLate,
-		"a change is kept quiet":              told,
-		"a change is told of another class":   told,
-		"it owns all":                         owns,
-		"it owns others":                      owns,
-		"drift is another's":                  drift,
-		"what has not drifted is left out":    drift,
-		"what does not exist has not drifted": drift,
+		"the ID is never provisional":                   idLater,
+		"the final ID is the provisional one":           idLater,
+		"the provisional ID is forgotten":               idLater,
+		"two of one launch are listed":                  idLater,
+		"what is undecided stays":                       undecided,
+		"what has failed is gone":                       failsLate,
+		"what has failed is not listed":                 failsLate,
+		"nobody knows where":                            failsLate,
+		"failures are forgotten":                        failsLate,
+		"a change is kept quiet":                        told,
+		"a change is told of another class":             told,
+		"a condition means that the instance has ended": "conditions that are notices can be understood",
+		"it owns all":                                   owns,
+		"it owns others":                                owns,
+		"drift is another's":                            drift,
+		"what has not drifted is left out":              drift,
+		"what does not exist has not drifted":           drift,
 	} {
 		t.Run(lie, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func Tests() []Test {
 		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
 		{Name: "drift of many instances is that of each", Run: driftOfMany},
 		{Name: "an owner knows its instances by their IDs, and no others", Run: ownsByID},
+		{Name: "conditions that are notices can be understood", Run: conditionsUnderstood},
 		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
 		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
 	}

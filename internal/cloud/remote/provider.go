@@ -37,7 +37,7 @@ const (
 type Description = wire.Description
 
 // Provider asks another process for everything. It is a cloud.Provider, a cloud.TypesChanger, a cloud.Drifter, a
-// cloud.Watcher and a cloud.Repairer. Whether the other process has these capabilities is asked each
+// cloud.Watcher, a cloud.ConditionNoticer and a cloud.Repairer. Whether the other process has these capabilities is asked each
 // time: without them nothing drifts, and there are no notices.
 type Provider struct {
 	client *Client
@@ -114,6 +114,9 @@ func (p *Provider) OnTypesChanged(changed func(cloud.ClassRef)) { p.typesChanged
 
 // RepairPolicies returns the provider's repair policies.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy { return p.known.Repair }
+
+// ConditionNotices returns which conditions of Nodes are notices.
+func (p *Provider) ConditionNotices() []cloud.ConditionNotice { return p.known.Conditions }
 
 // Ready returns why the provider cannot be asked now; nil: it can.
 func (p *Provider) Ready() error { return p.client.Ready() }

@@ -137,6 +137,9 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 	if r, able := s.provider.(cloud.Repairer); able {
 		d.Repair = r.RepairPolicies()
 	}
+	if n, able := s.provider.(cloud.ConditionNoticer); able {
+		d.Conditions = n.ConditionNotices()
+	}
 	return wire.Describe(d), nil
 }
 

@@ -33,6 +33,7 @@ type Description struct {
 	ClassKinds           []schema.GroupVersionKind
 	Vocabulary           cloud.Vocabulary
 	Repair               []cloud.RepairPolicy
+	Conditions           []cloud.ConditionNotice
 	Limits               Limits
 	// IDPrefix is what IDs of instances begin with; empty: they have no form of their own.
 	IDPrefix string
@@ -60,6 +61,9 @@ func Describe(d *Description) *providerv1.DescribeResponse {
 		if d.Capabilities[c] {
 			out.Capabilities = append(out.Capabilities, c)
 		}
+	}
+	for i := range d.Conditions {
+		out.ConditionNotices = append(out.ConditionNotices, conditionNotice(&d.Conditions[i]))
 	}
 	for i := range d.Repair {
 		out.RepairPolicies = append(out.RepairPolicies, repairPolicy(&d.Repair[i]))
@@ -123,7 +127,35 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 		}
 		d.Repair = append(d.Repair, policy)
 	}
-	return d, nil
+	return d, d.parseConditions(in.GetConditionNotices())
+}
+
+func conditionNotice(n *cloud.ConditionNotice) *providerv1.ConditionNotice {
+	return &providerv1.ConditionNotice{
+		ConditionType: n.ConditionType, ConditionStatus: n.ConditionStatus, ReasonRegex: n.ReasonRegex,
+		Kind: noticeKind(n.Kind), EndsRegex: n.EndsRegex, WithinMs: n.Within.Milliseconds(),
+	}
+}
+
+func (d *Description) parseConditions(in []*providerv1.ConditionNotice) error {
+	if err := checkCount("condition_notices", len(in), policiesMax); err != nil {
+		return err
+	}
+	for i, n := range in {
+		if len(n.GetReasonRegex()) > textBytesMax || len(n.GetEndsRegex()) > textBytesMax {
+			return fmt.Errorf("condition_notices[%d]: reason_regex and ends_regex may have %d bytes", i, textBytesMax)
+		}
+		kind, known := noticeKinds[n.GetKind()]
+		if !known && n.GetKind() != providerv1.NoticeKind_NOTICE_KIND_UNSPECIFIED {
+			continue // of a later version
+		}
+		d.Conditions = append(d.Conditions, cloud.ConditionNotice{
+			ConditionType: Text(n.GetConditionType()), ConditionStatus: Text(n.GetConditionStatus()), ReasonRegex: n.GetReasonRegex(),
+			Kind: kind, EndsRegex: n.GetEndsRegex(), Within: Millis(n.GetWithinMs(), tolerationMax),
+		})
+	}
+	_, err := cloud.NewNodeNotices(d.Conditions)
+	return err
 }
 
 func limits(in *providerv1.Limits) Limits {
