@@ -19,18 +19,18 @@ import (
 // nodePercentLeast is how much of the promised capacity a Node must have.
 const nodePercentLeast = 90
 
-func changeTold(t T, h Harness) {
+func changeReported(t T, h Harness) {
 	p, can := h.Provider.(cloud.TypesChanger)
 	if !can || h.Change == nil {
 		t.Skip("the provider does not say when types change, or the harness changes none")
 	}
-	told := make(chan struct{}, 1)
+	reported := make(chan struct{}, 1)
 	p.OnTypesChanged(func(class cloud.ClassRef) {
 		if class.Object() != h.Changing {
 			return
 		}
 		select {
-		case told <- struct{}{}:
+		case reported <- struct{}{}:
 		default:
 		}
 	})
@@ -44,8 +44,8 @@ func changeTold(t T, h Harness) {
 	for {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("a change of what Types(%s) answers was not told within %s", h.Changing, patience)
-		case <-told: // maybe of something else
+			t.Fatalf("a change of what Types(%s) answers was not reported within %s", h.Changing, patience)
+		case <-reported: // maybe of something else
 		}
 		after, err := h.Provider.Types(t.Context(), h.Changing)
 		if err != nil {

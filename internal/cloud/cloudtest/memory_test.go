@@ -33,7 +33,7 @@ type memory struct {
 	mu       sync.Mutex
 	launched map[string]*memoryInstance // by token
 	made     int
-	// price is that of the large type; changed is told of another one.
+	// price is that of the large type; changed is called when it is another.
 	price   float64
 	changed func(cloud.ClassRef)
 }
@@ -82,7 +82,7 @@ func (m *memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, 
 	return types, nil
 }
 
-// OnTypesChanged has changed told of another price.
+// OnTypesChanged has changed called when the price is another.
 func (m *memory) OnTypesChanged(changed func(cloud.ClassRef)) { m.changed = changed }
 
 // reprice changes the price.
@@ -91,8 +91,8 @@ func (m *memory) reprice(cloudtest.T) {
 	m.price++
 	m.mu.Unlock()
 	switch m.lie {
-	case "a change is kept quiet":
-	case "a change is told of another class":
+	case "a change is kept secret":
+	case "a change is reported of another class":
 		m.changed(class("accepts"))
 	default:
 		m.changed(class("default"))
@@ -297,7 +297,7 @@ func TestLiesAreFound(t *testing.T) {
 		idLater   = "a provider ID that comes later replaces the provisional one"
 		undecided = "an instance without its provider ID can end"
 		failsLate = "a launch that fails later says so until it is terminated"
-		told      = "a change of types is told"
+		reported  = "a change of types is reported"
 		owns      = "an owner knows its instances by their IDs, and no others"
 		drift     = "drift of many instances is that of each"
 	)
@@ -311,8 +311,8 @@ func TestLiesAreFound(t *testing.T) {
 		"what has failed is not listed":                 failsLate,
 		"nobody knows where":                            failsLate,
 		"failures are forgotten":                        failsLate,
-		"a change is kept quiet":                        told,
-		"a change is told of another class":             told,
+		"a change is kept secret":                       reported,
+		"a change is reported of another class":         reported,
 		"a condition means that the instance has ended": "conditions that are notices can be understood",
 		"it owns all":                                   owns,
 		"it owns others":                                owns,

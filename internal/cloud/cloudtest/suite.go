@@ -12,7 +12,7 @@ type Test struct {
 func Tests() []Test {
 	return []Test{
 		{Name: "types are whole and do not contradict their offerings", Run: typesAreWhole},
-		{Name: "a change of types is told", Run: changeTold},
+		{Name: "a change of types is reported", Run: changeReported},
 		{Name: "a batch is answered in its order", Run: batchInOrder},
 		{Name: "a repeated token gets the first instance", Run: tokenRepeated},
 		{Name: "one token launched at once by many gets one instance", Run: tokenAtOnce},

@@ -39,7 +39,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"a deletion by somebody else waits for the drain":     deletedByOthers,
 		"launches that are decided later give notices":        notices,
 		"what a MachineDeployment would make now is compared": drifts,
-		"whatever types are made from is watched":             changesTold,
+		"whatever types are made from is watched":             changesReported,
 		"capacity is learned from a node":                     learns,
 		"a MachineDeployment that cannot be read is left out": leftOut,
 		"a failure domain is chosen and becomes the zone":     domains,
@@ -293,27 +293,27 @@ func drifts(t *testing.T, c client.WithWatch) {
 	gone(t, p, instance.ID)
 }
 
-// changesTold changes a MachineDeployment, its template and its Cluster, and then creates another MachineDeployment.
-func changesTold(t *testing.T, c client.WithWatch) {
-	class(t, c, "told", "small")
-	createAll(t, c, object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: told, namespace: default}\nspec: {}", coreGroup))
-	edit(t, c, coreGroup, "MachineDeployment", "told-small", func(o *unstructured.Unstructured) {
-		set(t, o, "told", "spec", "clusterName")
+// changesReported changes a MachineDeployment, its template and its Cluster, and then creates another MachineDeployment.
+func changesReported(t *testing.T, c client.WithWatch) {
+	class(t, c, "reported", "small")
+	createAll(t, c, object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: reported, namespace: default}\nspec: {}", coreGroup))
+	edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
+		set(t, o, "reported", "spec", "clusterName")
 		o.SetAnnotations(nil)
 	})
 	p := started(t, newProvider(t, c))
-	told := make(chan struct{}, 1)
+	reported := make(chan struct{}, 1)
 	p.OnTypesChanged(func(class cloud.ClassRef) {
-		if class != ref("told") {
-			t.Errorf("%s is told of, which nobody asked for", class)
+		if class != ref("reported") {
+			t.Errorf("%s is reported, which nobody asked for", class)
 		}
 		select {
-		case told <- struct{}{}:
+		case reported <- struct{}{}:
 		default:
 		}
 	})
 	offered := func() (all []string) {
-		types, err := p.Types(t.Context(), ref("told"))
+		types, err := p.Types(t.Context(), ref("reported"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,18 +339,18 @@ func changesTold(t *testing.T, c client.WithWatch) {
 		want   []string
 	}{
 		{func() {
-			patchStatus(infraGroup, "v1beta1", "TestMachineTemplate", "told-small", `{"status": {"capacity": {"cpu": "8", "memory": "16Gi"}}}`)
-		}, []string{"told-small 8000 "}},
+			patchStatus(infraGroup, "v1beta1", "TestMachineTemplate", "reported-small", `{"status": {"capacity": {"cpu": "8", "memory": "16Gi"}}}`)
+		}, []string{"reported-small 8000 "}},
 		{func() {
-			edit(t, c, coreGroup, "MachineDeployment", "told-small", func(o *unstructured.Unstructured) {
+			edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
 				o.SetAnnotations(map[string]string{"capacity.cluster-autoscaler.kubernetes.io/labels": "node.kubernetes.io/instance-type=medium"})
 			})
 		}, []string{"medium 8000 "}},
 		{func() {
-			patchStatus(coreGroup, "v1beta2", "Cluster", "told", `{"status": {"failureDomains": [{"name": "east"}]}}`)
+			patchStatus(coreGroup, "v1beta2", "Cluster", "reported", `{"status": {"failureDomains": [{"name": "east"}]}}`)
 		}, []string{"medium 8000 east"}},
 		{func() {
-			if err := c.Delete(t.Context(), object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: told-small, namespace: default}", coreGroup)); err != nil {
+			if err := c.Delete(t.Context(), object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: reported-small, namespace: default}", coreGroup)); err != nil {
 				t.Fatal(err)
 			}
 		}, nil},
@@ -358,9 +358,9 @@ func changesTold(t *testing.T, c client.WithWatch) {
 		step.change()
 		for got := offered(); !slices.Equal(got, step.want); got = offered() {
 			select {
-			case <-told:
+			case <-reported:
 			case <-time.After(patience):
-				t.Fatalf("%q are in the catalog and nothing more is told, want %q", got, step.want)
+				t.Fatalf("%q are in the catalog and nothing more is reported, want %q", got, step.want)
 			}
 		}
 	}

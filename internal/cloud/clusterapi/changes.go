@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// changesEvery is how often it is told at most that types may have changed.
+	// changesEvery is how often it is reported at most that types may have changed.
 	changesEvery = time.Second
 	// kindsAgain is how long it takes until the management cluster is asked again for a kind that it did not have.
 	kindsAgain = 30 * time.Second
@@ -31,8 +31,8 @@ type changes struct {
 	happened, found chan struct{}
 
 	mu sync.Mutex
-	// tell is told of a class; guarded by mu; nil: nobody is.
-	tell func(cloud.ClassRef)
+	// report is called with a class; guarded by mu; nil: nobody wants to know.
+	report func(cloud.ClassRef)
 	// templates are the kinds that MachineDeployments refer to; guarded by mu.
 	templates map[schema.GroupKind]bool
 }
@@ -67,11 +67,11 @@ func (c *changes) kinds() map[schema.GroupKind]bool {
 	return maps.Clone(c.templates)
 }
 
-// OnTypesChanged has changed told of the classes in use whenever an object has changed that their types are made from.
+// OnTypesChanged has changed called for the classes in use whenever an object has changed that their types are made from.
 func (p *Provider) OnTypesChanged(changed func(class cloud.ClassRef)) {
 	p.changes.mu.Lock()
 	defer p.changes.mu.Unlock()
-	p.changes.tell = changed
+	p.changes.report = changed
 }
 
 // NeedLeaderElection reports that Start runs in every replica.
@@ -101,7 +101,7 @@ func (p *Provider) Start(ctx context.Context) error {
 				}
 			}
 		case <-p.changes.happened:
-			p.tellAll()
+			p.reportAll()
 			pause(ctx, changesEvery)
 		}
 	}
@@ -117,19 +117,19 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// tellAll tells that the types of all classes that were asked for may have changed.
-func (p *Provider) tellAll() {
+// reportAll reports that the types of all classes that were asked for may have changed.
+func (p *Provider) reportAll() {
 	p.changes.mu.Lock()
-	tell := p.changes.tell
+	report := p.changes.report
 	p.changes.mu.Unlock()
-	if tell == nil {
+	if report == nil {
 		return
 	}
 	p.mu.Lock()
 	names := maps.Clone(p.patience) // which has every class that was read
 	p.mu.Unlock()
 	for name := range names {
-		tell(cloud.ClassRef{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: name})
+		report(cloud.ClassRef{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: name})
 	}
 }
 

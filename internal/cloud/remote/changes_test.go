@@ -30,14 +30,14 @@ func (s *teller) reprice(price float64) {
 	s.changed(shopClass)
 }
 
-// TestAChangeOfTypesIsTold: what a provider in another process says of its types is told at once, though nobody would ask
+// TestAChangeOfTypesIsReported: what a provider in another process says of its types is reported at once, though nobody would ask
 // for an hour.
-func TestAChangeOfTypesIsTold(t *testing.T) {
+func TestAChangeOfTypesIsReported(t *testing.T) {
 	t.Parallel()
 	s := &teller{shop: large()}
 	p := connect(t, listen(t, t, serve.New(s, serve.Options{Epoch: epoch(), Poll: time.Hour})), fakeCluster(t))
 	for _, test := range cloudtest.Tests() {
-		if test.Name == "a change of types is told" {
+		if test.Name == "a change of types is reported" {
 			test.Run(t, cloudtest.Harness{Provider: p, Change: func(cloudtest.T) { s.reprice(7.5) }, Changing: shopClass})
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/serve"
 )
 
-// drifting is a server that answers about drift as it is told to.
+// drifting is a server that answers about drift as the test wants.
 type drifting struct {
 	*serve.Server
 	isOld  bool

@@ -30,8 +30,8 @@ const (
 type feed struct {
 	client *Client
 	now    func() time.Time
-	// tell is called when there is another answer than before; nil: nobody wants to know.
-	tell func()
+	// report is called when there is another answer than before; nil: nobody wants to know.
+	report func()
 
 	// asking is locked while the provider is asked and nobody follows.
 	asking sync.Mutex
@@ -117,8 +117,8 @@ func (f *feed) set(class *providerv1.Class, types *snapshot, err error) {
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
-	if isOther && f.tell != nil {
-		f.tell()
+	if isOther && f.report != nil {
+		f.report()
 	}
 }
 

@@ -46,7 +46,7 @@ type Provider struct {
 	may    func() error
 	now    func() time.Time
 
-	// typesChanged is told of a class whose types have changed; nil: nobody is.
+	// typesChanged is called with a class whose types have changed; nil: nobody wants to know.
 	typesChanged func(cloud.ClassRef)
 
 	// launching has room for as many Launch calls as may be under way.
@@ -206,7 +206,7 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 	}
 	f := &feed{client: p.client, now: p.now, used: p.now(), changed: make(chan struct{})}
 	if p.typesChanged != nil {
-		f.tell = func() { p.typesChanged(ref) }
+		f.report = func() { p.typesChanged(ref) }
 	}
 	p.feeds[ref] = f
 	return f

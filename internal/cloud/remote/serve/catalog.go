@@ -116,21 +116,21 @@ func (s *Server) follow(class cloud.ClassRef) chan struct{} {
 	changed := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.followers[changed] = class.Object()
+	s.streams[changed] = class.Object()
 	return changed
 }
 
 func (s *Server) unfollow(changed chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.followers, changed)
+	delete(s.streams, changed)
 }
 
 // typesChanged wakes the streams of a class.
 func (s *Server) typesChanged(class cloud.ClassRef) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for changed, of := range s.followers {
+	for changed, of := range s.streams {
 		if of != class.Object() {
 			continue
 		}

@@ -67,8 +67,8 @@ type Server struct {
 	opts     Options
 
 	mu sync.Mutex
-	// followers are the streams of Catalog, each with its class; guarded by mu.
-	followers map[chan<- struct{}]cloud.ClassRef
+	// streams are the streams of Catalog, each with its class; guarded by mu.
+	streams map[chan<- struct{}]cloud.ClassRef
 }
 
 // New returns a server.
@@ -82,7 +82,7 @@ func New(p cloud.Provider, opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{provider: p, opts: opts, followers: map[chan<- struct{}]cloud.ClassRef{}}
+	s := &Server{provider: p, opts: opts, streams: map[chan<- struct{}]cloud.ClassRef{}}
 	if changer, is := p.(cloud.TypesChanger); is {
 		changer.OnTypesChanged(s.typesChanged)
 	}
