@@ -97,10 +97,10 @@ function provider(store, epoch) {
   return {
     Describe(call, answer) {
       answer(null, {
-        name: 'example', version: '0.0.0', epoch,
+        name: 'example', version: '0.0.0', epoch, instance_id_prefix: 'example://',
         class_kinds: [{ group: GROUP, version: 'v1', kind: KIND }],
         vocabulary: { well_known: ['kubernetes.io/arch', 'kubernetes.io/os', ZONE, CAPACITY, TYPE], restricted_domains: [GROUP] },
-        capabilities: ['CAPABILITY_CATALOG_FOLLOW', 'CAPABILITY_DRIFT'],
+        capabilities: ['CAPABILITY_CATALOG_FOLLOW', 'CAPABILITY_DRIFT', 'CAPABILITY_DRIFT_BATCH'],
       });
     },
 
@@ -141,7 +141,10 @@ function provider(store, epoch) {
       call.end();
     },
 
-    Drift(call, answer) { answer(null, { not_found: (call.request.ids || []).filter((id) => !store.find(id)) }); },
+    Drift(call, answer) { // each ID is in one of the three lists; one in none of them is asked about again
+      const ids = call.request.ids || [];
+      answer(null, { not_found: ids.filter((id) => !store.find(id)), not_drifted: ids.filter((id) => store.find(id)) });
+    },
   };
 }
 

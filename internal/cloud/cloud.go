@@ -88,6 +88,23 @@ type Drifter interface {
 	Drifted(ctx context.Context, class ClassRef, instanceID string) (reason string, err error)
 }
 
+// DriftBatcher is a Drifter that can be asked about many instances of a class at once.
+type DriftBatcher interface {
+	Drifter
+	// DriftBatch returns how many instances of a class may be asked about at once; below 2: they are asked about one
+	// by one. It answers from memory.
+	DriftBatch(class ClassRef) int
+	// DriftedOf answers for some instances of a class what Drifted answers for each. It is not known of an instance
+	// that is not in the answer. An error: it is not known of any.
+	DriftedOf(ctx context.Context, class ClassRef, instanceIDs []string) (map[string]Drift, error)
+}
+
+// Drift is what Drifted answers for one instance.
+type Drift struct {
+	Reason string
+	Err    error
+}
+
 // Watcher is a provider that gets notices of what will happen to its instances.
 type Watcher interface {
 	// Watch calls report for every notice until the context ends. It repeats a notice later if

@@ -93,6 +93,8 @@ type Parts struct {
 	vocabulary translate.Vocabulary
 	mirror     *mirror.Store
 	synced     func() bool
+	// notices are the conditions of Nodes that are notices, by the name of their provider.
+	notices map[string]*cloud.NodeNotices
 }
 
 // Assemble makes the mirror and the loops, and adds all of it to the manager.
@@ -104,6 +106,9 @@ func (p *Parts) Assemble(ctx context.Context) error {
 		return err
 	}
 	if err := p.addProviders(); err != nil {
+		return err
+	}
+	if err := p.addNotices(); err != nil {
 		return err
 	}
 	p.Views.Begin(p.mirror.Pools())
@@ -143,6 +148,19 @@ func (p *Parts) addProviders() error {
 		}
 		if err := p.Manager.Add(r); err != nil {
 			return fmt.Errorf("add provider %s: %w", provider.Name(), err)
+		}
+	}
+	return nil
+}
+
+// addNotices takes from the providers which conditions of Nodes are notices.
+func (p *Parts) addNotices() (err error) {
+	p.notices = map[string]*cloud.NodeNotices{}
+	for _, provider := range p.providers() {
+		if noticer, is := provider.(cloud.ConditionNoticer); is {
+			if p.notices[provider.Name()], err = cloud.NewNodeNotices(noticer.ConditionNotices()); err != nil {
+				return fmt.Errorf("provider %s: %w", provider.Name(), err)
+			}
 		}
 	}
 	return nil
@@ -311,8 +329,13 @@ func (p *Parts) loopsOf(provider cloud.Provider, claims *lifecycle.Controller, t
 		loops = append(loops, &reservation.Loop{Client: c, Cloud: p.measuredOne(provider, "capacityreservation.capacitytype"), Metrics: p.Metrics, Now: p.Now, Log: p.log("capacityreservation.capacitytype"), OneByOne: p.OneByOne})
 	}
 	p.listen(provider, types)
-	if w, ok := provider.(cloud.Watcher); ok {
-		loops = append(loops, &interruption.Loop{Client: c, Watcher: w, Launches: claims, Kinds: provider.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.Pools().MarkUnavailable, ReservationKey: words.ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue})
+	watcher, watches := provider.(cloud.Watcher)
+	interruptions := &interruption.Loop{Client: c, Watcher: watcher, Launches: claims, Kinds: provider.ClassKinds(), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("interruption"), Short: p.mirror.Pools().MarkUnavailable, ReservationKey: words.ReservationKey, ReplaceOnRebalance: p.Settings.ReplaceOnRebalance, Queue: p.Settings.InterruptionQueue}
+	if watches {
+		loops = append(loops, interruptions)
+	}
+	if notices := p.notices[provider.Name()]; notices != nil {
+		loops = append(loops, &interruption.Conditions{Loop: interruptions, Notices: notices})
 	}
 	return loops
 }

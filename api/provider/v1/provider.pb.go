@@ -44,6 +44,8 @@ const (
 	Capability_CAPABILITY_CATALOG_FOLLOW Capability = 3
 	// The call Reboot.
 	Capability_CAPABILITY_REBOOT Capability = 4
+	// Drift answers for many instances of a class at once, and says of each that it has not drifted.
+	Capability_CAPABILITY_DRIFT_BATCH Capability = 6
 )
 
 // Enum value maps for Capability.
@@ -54,6 +56,7 @@ var (
 		2: "CAPABILITY_NOTICES",
 		3: "CAPABILITY_CATALOG_FOLLOW",
 		4: "CAPABILITY_REBOOT",
+		6: "CAPABILITY_DRIFT_BATCH",
 	}
 	Capability_value = map[string]int32{
 		"CAPABILITY_UNSPECIFIED":    0,
@@ -61,6 +64,7 @@ var (
 		"CAPABILITY_NOTICES":        2,
 		"CAPABILITY_CATALOG_FOLLOW": 3,
 		"CAPABILITY_REBOOT":         4,
+		"CAPABILITY_DRIFT_BATCH":    6,
 	}
 )
 
@@ -431,8 +435,13 @@ type DescribeResponse struct {
 	Capabilities   []Capability    `protobuf:"varint,7,rep,packed,name=capabilities,proto3,enum=dovetail.provider.v1.Capability" json:"capabilities,omitempty"`
 	RepairPolicies []*RepairPolicy `protobuf:"bytes,8,rep,name=repair_policies,json=repairPolicies,proto3" json:"repair_policies,omitempty"`
 	Limits         *Limits         `protobuf:"bytes,9,opt,name=limits,proto3" json:"limits,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// What the ID of each instance begins with, and that of no other provider: a scheme, as "shop://". Where a controller
+	// has several providers, the others are then not asked about these instances. Empty: IDs have no form of their own.
+	InstanceIdPrefix string `protobuf:"bytes,10,opt,name=instance_id_prefix,json=instanceIdPrefix,proto3" json:"instance_id_prefix,omitempty"`
+	// Conditions of Nodes by which an agent inside the instance says what a Notice would. They need no capability.
+	ConditionNotices []*ConditionNotice `protobuf:"bytes,11,rep,name=condition_notices,json=conditionNotices,proto3" json:"condition_notices,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -524,6 +533,20 @@ func (x *DescribeResponse) GetRepairPolicies() []*RepairPolicy {
 func (x *DescribeResponse) GetLimits() *Limits {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *DescribeResponse) GetInstanceIdPrefix() string {
+	if x != nil {
+		return x.InstanceIdPrefix
+	}
+	return ""
+}
+
+func (x *DescribeResponse) GetConditionNotices() []*ConditionNotice {
+	if x != nil {
+		return x.ConditionNotices
 	}
 	return nil
 }
@@ -759,6 +782,96 @@ func (x *RepairPolicy) GetAction() RepairAction {
 	return RepairAction_REPAIR_ACTION_UNSPECIFIED
 }
 
+// ConditionNotice says that a Node with this condition is one that there is a notice about.
+type ConditionNotice struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	ConditionType   string                 `protobuf:"bytes,1,opt,name=condition_type,json=conditionType,proto3" json:"condition_type,omitempty"`
+	ConditionStatus string                 `protobuf:"bytes,2,opt,name=condition_status,json=conditionStatus,proto3" json:"condition_status,omitempty"`
+	// Searched for in the condition's reason; empty: any reason.
+	ReasonRegex string `protobuf:"bytes,3,opt,name=reason_regex,json=reasonRegex,proto3" json:"reason_regex,omitempty"`
+	// One of NOTICE_KIND_RECLAIMED, NOTICE_KIND_REBALANCE and NOTICE_KIND_MAINTENANCE.
+	Kind NoticeKind `protobuf:"varint,4,opt,name=kind,proto3,enum=dovetail.provider.v1.NoticeKind" json:"kind,omitempty"`
+	// Finds in the condition's message when the instance is gone: its one group is a time of RFC 1123 or RFC 3339. Empty: the
+	// message does not say.
+	EndsRegex string `protobuf:"bytes,5,opt,name=ends_regex,json=endsRegex,proto3" json:"ends_regex,omitempty"`
+	// How long after the condition's transition the instance is gone, unless the message says when.
+	WithinMs      int64 `protobuf:"varint,6,opt,name=within_ms,json=withinMs,proto3" json:"within_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConditionNotice) Reset() {
+	*x = ConditionNotice{}
+	mi := &file_provider_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConditionNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConditionNotice) ProtoMessage() {}
+
+func (x *ConditionNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConditionNotice.ProtoReflect.Descriptor instead.
+func (*ConditionNotice) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConditionNotice) GetConditionType() string {
+	if x != nil {
+		return x.ConditionType
+	}
+	return ""
+}
+
+func (x *ConditionNotice) GetConditionStatus() string {
+	if x != nil {
+		return x.ConditionStatus
+	}
+	return ""
+}
+
+func (x *ConditionNotice) GetReasonRegex() string {
+	if x != nil {
+		return x.ReasonRegex
+	}
+	return ""
+}
+
+func (x *ConditionNotice) GetKind() NoticeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return NoticeKind_NOTICE_KIND_UNSPECIFIED
+}
+
+func (x *ConditionNotice) GetEndsRegex() string {
+	if x != nil {
+		return x.EndsRegex
+	}
+	return ""
+}
+
+func (x *ConditionNotice) GetWithinMs() int64 {
+	if x != nil {
+		return x.WithinMs
+	}
+	return 0
+}
+
 // Limits are what the provider wants to be asked at most; 0: the controller's own limits.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -768,13 +881,15 @@ type Limits struct {
 	LaunchParallel uint32 `protobuf:"varint,2,opt,name=launch_parallel,json=launchParallel,proto3" json:"launch_parallel,omitempty"`
 	// Offerings of one item.
 	OfferingsPerItem uint32 `protobuf:"varint,3,opt,name=offerings_per_item,json=offeringsPerItem,proto3" json:"offerings_per_item,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// IDs of one Drift.
+	DriftBatch    uint32 `protobuf:"varint,4,opt,name=drift_batch,json=driftBatch,proto3" json:"drift_batch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_provider_proto_msgTypes[6]
+	mi := &file_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +901,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[6]
+	mi := &file_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +914,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{6}
+	return file_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Limits) GetLaunchBatch() uint32 {
@@ -823,6 +938,13 @@ func (x *Limits) GetOfferingsPerItem() uint32 {
 	return 0
 }
 
+func (x *Limits) GetDriftBatch() uint32 {
+	if x != nil {
+		return x.DriftBatch
+	}
+	return 0
+}
+
 // Class is a node class object.
 type Class struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -842,7 +964,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_provider_proto_msgTypes[7]
+	mi := &file_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +976,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[7]
+	mi := &file_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +989,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{7}
+	return file_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Class) GetGroup() string {
@@ -932,7 +1054,7 @@ type CatalogRequest struct {
 
 func (x *CatalogRequest) Reset() {
 	*x = CatalogRequest{}
-	mi := &file_provider_proto_msgTypes[8]
+	mi := &file_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1066,7 @@ func (x *CatalogRequest) String() string {
 func (*CatalogRequest) ProtoMessage() {}
 
 func (x *CatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[8]
+	mi := &file_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1079,7 @@ func (x *CatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRequest.ProtoReflect.Descriptor instead.
 func (*CatalogRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{8}
+	return file_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CatalogRequest) GetClass() *Class {
@@ -1002,7 +1124,7 @@ type CatalogPage struct {
 
 func (x *CatalogPage) Reset() {
 	*x = CatalogPage{}
-	mi := &file_provider_proto_msgTypes[9]
+	mi := &file_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1136,7 @@ func (x *CatalogPage) String() string {
 func (*CatalogPage) ProtoMessage() {}
 
 func (x *CatalogPage) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[9]
+	mi := &file_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1149,7 @@ func (x *CatalogPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPage.ProtoReflect.Descriptor instead.
 func (*CatalogPage) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{9}
+	return file_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CatalogPage) GetRevision() string {
@@ -1091,7 +1213,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_provider_proto_msgTypes[10]
+	mi := &file_provider_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1225,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[10]
+	mi := &file_provider_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1238,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{10}
+	return file_provider_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Type) GetName() string {
@@ -1187,7 +1309,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_provider_proto_msgTypes[11]
+	mi := &file_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1321,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[11]
+	mi := &file_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1334,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{11}
+	return file_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Offering) GetZone() string {
@@ -1290,7 +1412,7 @@ type OfferingChange struct {
 
 func (x *OfferingChange) Reset() {
 	*x = OfferingChange{}
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1424,7 @@ func (x *OfferingChange) String() string {
 func (*OfferingChange) ProtoMessage() {}
 
 func (x *OfferingChange) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1437,7 @@ func (x *OfferingChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingChange.ProtoReflect.Descriptor instead.
 func (*OfferingChange) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{12}
+	return file_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OfferingChange) GetType() string {
@@ -1360,7 +1482,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1494,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1507,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{13}
+	return file_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Requirement) GetKey() string {
@@ -1454,7 +1576,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1588,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1601,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{14}
+	return file_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LaunchRequest) GetItems() []*LaunchItem {
@@ -1521,7 +1643,7 @@ type LaunchItem struct {
 
 func (x *LaunchItem) Reset() {
 	*x = LaunchItem{}
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1655,7 @@ func (x *LaunchItem) String() string {
 func (*LaunchItem) ProtoMessage() {}
 
 func (x *LaunchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1668,7 @@ func (x *LaunchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchItem.ProtoReflect.Descriptor instead.
 func (*LaunchItem) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{15}
+	return file_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LaunchItem) GetToken() string {
@@ -1634,7 +1756,7 @@ type OfferingRef struct {
 
 func (x *OfferingRef) Reset() {
 	*x = OfferingRef{}
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1768,7 @@ func (x *OfferingRef) String() string {
 func (*OfferingRef) ProtoMessage() {}
 
 func (x *OfferingRef) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1781,7 @@ func (x *OfferingRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingRef.ProtoReflect.Descriptor instead.
 func (*OfferingRef) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{16}
+	return file_provider_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OfferingRef) GetType() string {
@@ -1722,7 +1844,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1856,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1869,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{17}
+	return file_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Taint) GetKey() string {
@@ -1781,7 +1903,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1915,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1928,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{18}
+	return file_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LaunchResponse) GetResults() []*LaunchResult {
@@ -1834,7 +1956,7 @@ type LaunchResult struct {
 
 func (x *LaunchResult) Reset() {
 	*x = LaunchResult{}
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1968,7 @@ func (x *LaunchResult) String() string {
 func (*LaunchResult) ProtoMessage() {}
 
 func (x *LaunchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1981,7 @@ func (x *LaunchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResult.ProtoReflect.Descriptor instead.
 func (*LaunchResult) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{19}
+	return file_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LaunchResult) GetToken() string {
@@ -1945,7 +2067,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2079,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2092,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{20}
+	return file_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Failure) GetKind() FailureKind {
@@ -2055,7 +2177,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2189,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2202,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{21}
+	return file_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Instance) GetId() string {
@@ -2169,7 +2291,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2303,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2316,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{22}
+	return file_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TerminateRequest) GetIds() []string {
@@ -2214,7 +2336,7 @@ type TerminateResponse struct {
 
 func (x *TerminateResponse) Reset() {
 	*x = TerminateResponse{}
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2348,7 @@ func (x *TerminateResponse) String() string {
 func (*TerminateResponse) ProtoMessage() {}
 
 func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2361,7 @@ func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
 func (*TerminateResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{23}
+	return file_provider_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TerminateResponse) GetEnds() map[string]*End {
@@ -2261,7 +2383,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2395,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2408,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{24}
+	return file_provider_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *End) GetGone() bool {
@@ -2312,7 +2434,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2446,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2459,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{25}
+	return file_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetRequest) GetId() string {
@@ -2356,7 +2478,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +2490,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +2503,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{26}
+	return file_provider_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetResponse) GetInstance() *Instance {
@@ -2400,7 +2522,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2534,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2547,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{27}
+	return file_provider_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListRequest) GetCluster() *Cluster {
@@ -2445,7 +2567,7 @@ type InstancePage struct {
 
 func (x *InstancePage) Reset() {
 	*x = InstancePage{}
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2579,7 @@ func (x *InstancePage) String() string {
 func (*InstancePage) ProtoMessage() {}
 
 func (x *InstancePage) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2592,7 @@ func (x *InstancePage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancePage.ProtoReflect.Descriptor instead.
 func (*InstancePage) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{28}
+	return file_provider_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *InstancePage) GetInstances() []*Instance {
@@ -2497,7 +2619,7 @@ type DriftRequest struct {
 
 func (x *DriftRequest) Reset() {
 	*x = DriftRequest{}
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2631,7 @@ func (x *DriftRequest) String() string {
 func (*DriftRequest) ProtoMessage() {}
 
 func (x *DriftRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2644,7 @@ func (x *DriftRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftRequest.ProtoReflect.Descriptor instead.
 func (*DriftRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{29}
+	return file_provider_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DriftRequest) GetClass() *Class {
@@ -2539,19 +2661,23 @@ func (x *DriftRequest) GetIds() []string {
 	return nil
 }
 
+// DriftResponse has each ID of the request in one of its fields, in any order. Of one that is in none it is not known
+// whether it has drifted, and the controller asks again. Without CAPABILITY_DRIFT_BATCH that means that it has not.
 type DriftResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By instance ID, as the reason of a condition ("ImageDrifted"). An ID without one has not drifted.
+	// By instance ID, as the reason of a condition ("ImageDrifted").
 	Reasons map[string]string `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The IDs that there are no instances of.
-	NotFound      []string `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	NotFound []string `protobuf:"bytes,2,rep,name=not_found,json=notFound,proto3" json:"not_found,omitempty"`
+	// The IDs of instances that are what their class would launch now.
+	NotDrifted    []string `protobuf:"bytes,3,rep,name=not_drifted,json=notDrifted,proto3" json:"not_drifted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DriftResponse) Reset() {
 	*x = DriftResponse{}
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2563,7 +2689,7 @@ func (x *DriftResponse) String() string {
 func (*DriftResponse) ProtoMessage() {}
 
 func (x *DriftResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2576,7 +2702,7 @@ func (x *DriftResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftResponse.ProtoReflect.Descriptor instead.
 func (*DriftResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{30}
+	return file_provider_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DriftResponse) GetReasons() map[string]string {
@@ -2589,6 +2715,13 @@ func (x *DriftResponse) GetReasons() map[string]string {
 func (x *DriftResponse) GetNotFound() []string {
 	if x != nil {
 		return x.NotFound
+	}
+	return nil
+}
+
+func (x *DriftResponse) GetNotDrifted() []string {
+	if x != nil {
+		return x.NotDrifted
 	}
 	return nil
 }
@@ -2606,7 +2739,7 @@ type RebootRequest struct {
 
 func (x *RebootRequest) Reset() {
 	*x = RebootRequest{}
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2751,7 @@ func (x *RebootRequest) String() string {
 func (*RebootRequest) ProtoMessage() {}
 
 func (x *RebootRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2764,7 @@ func (x *RebootRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootRequest.ProtoReflect.Descriptor instead.
 func (*RebootRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{31}
+	return file_provider_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RebootRequest) GetToken() string {
@@ -2663,7 +2796,7 @@ type RebootResponse struct {
 
 func (x *RebootResponse) Reset() {
 	*x = RebootResponse{}
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2808,7 @@ func (x *RebootResponse) String() string {
 func (*RebootResponse) ProtoMessage() {}
 
 func (x *RebootResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2821,7 @@ func (x *RebootResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootResponse.ProtoReflect.Descriptor instead.
 func (*RebootResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{32}
+	return file_provider_proto_rawDescGZIP(), []int{33}
 }
 
 type NoticeAck struct {
@@ -2701,7 +2834,7 @@ type NoticeAck struct {
 
 func (x *NoticeAck) Reset() {
 	*x = NoticeAck{}
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2846,7 @@ func (x *NoticeAck) String() string {
 func (*NoticeAck) ProtoMessage() {}
 
 func (x *NoticeAck) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2859,7 @@ func (x *NoticeAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAck.ProtoReflect.Descriptor instead.
 func (*NoticeAck) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{33}
+	return file_provider_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NoticeAck) GetAcked() []string {
@@ -2753,7 +2886,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2765,7 +2898,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2778,7 +2911,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{34}
+	return file_provider_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Notice) GetId() string {
@@ -2834,7 +2967,7 @@ const file_provider_proto_rawDesc = "" +
 	"\acluster\x18\x03 \x01(\v2\x1d.dovetail.provider.v1.ClusterR\acluster\"/\n" +
 	"\aCluster\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\"\xca\x03\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\"\xcc\x04\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12%\n" +
@@ -2847,7 +2980,10 @@ const file_provider_proto_rawDesc = "" +
 	"vocabulary\x12D\n" +
 	"\fcapabilities\x18\a \x03(\x0e2 .dovetail.provider.v1.CapabilityR\fcapabilities\x12K\n" +
 	"\x0frepair_policies\x18\b \x03(\v2\".dovetail.provider.v1.RepairPolicyR\x0erepairPolicies\x124\n" +
-	"\x06limits\x18\t \x01(\v2\x1c.dovetail.provider.v1.LimitsR\x06limits\"O\n" +
+	"\x06limits\x18\t \x01(\v2\x1c.dovetail.provider.v1.LimitsR\x06limits\x12,\n" +
+	"\x12instance_id_prefix\x18\n" +
+	" \x01(\tR\x10instanceIdPrefix\x12R\n" +
+	"\x11condition_notices\x18\v \x03(\v2%.dovetail.provider.v1.ConditionNoticeR\x10conditionNotices\"O\n" +
 	"\tClassKind\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -2867,11 +3003,21 @@ const file_provider_proto_rawDesc = "" +
 	"\x1btermination_grace_period_ms\x18\x05 \x01(\x03H\x00R\x18terminationGracePeriodMs\x88\x01\x01\x12\x1a\n" +
 	"\bpriority\x18\x06 \x01(\rR\bpriority\x12:\n" +
 	"\x06action\x18\a \x01(\x0e2\".dovetail.provider.v1.RepairActionR\x06actionB\x1e\n" +
-	"\x1c_termination_grace_period_ms\"\x82\x01\n" +
+	"\x1c_termination_grace_period_ms\"\xf8\x01\n" +
+	"\x0fConditionNotice\x12%\n" +
+	"\x0econdition_type\x18\x01 \x01(\tR\rconditionType\x12)\n" +
+	"\x10condition_status\x18\x02 \x01(\tR\x0fconditionStatus\x12!\n" +
+	"\freason_regex\x18\x03 \x01(\tR\vreasonRegex\x124\n" +
+	"\x04kind\x18\x04 \x01(\x0e2 .dovetail.provider.v1.NoticeKindR\x04kind\x12\x1d\n" +
+	"\n" +
+	"ends_regex\x18\x05 \x01(\tR\tendsRegex\x12\x1b\n" +
+	"\twithin_ms\x18\x06 \x01(\x03R\bwithinMs\"\xa3\x01\n" +
 	"\x06Limits\x12!\n" +
 	"\flaunch_batch\x18\x01 \x01(\rR\vlaunchBatch\x12'\n" +
 	"\x0flaunch_parallel\x18\x02 \x01(\rR\x0elaunchParallel\x12,\n" +
-	"\x12offerings_per_item\x18\x03 \x01(\rR\x10offeringsPerItem\"\xb7\x01\n" +
+	"\x12offerings_per_item\x18\x03 \x01(\rR\x10offeringsPerItem\x12\x1f\n" +
+	"\vdrift_batch\x18\x04 \x01(\rR\n" +
+	"driftBatch\"\xb7\x01\n" +
 	"\x05Class\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -3048,10 +3194,12 @@ const file_provider_proto_rawDesc = "" +
 	"\x04last\x18\x02 \x01(\bR\x04last\"S\n" +
 	"\fDriftRequest\x121\n" +
 	"\x05class\x18\x01 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x12\x10\n" +
-	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xb4\x01\n" +
+	"\x03ids\x18\x02 \x03(\tR\x03ids\"\xd5\x01\n" +
 	"\rDriftResponse\x12J\n" +
 	"\areasons\x18\x01 \x03(\v20.dovetail.provider.v1.DriftResponse.ReasonsEntryR\areasons\x12\x1b\n" +
-	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x1a:\n" +
+	"\tnot_found\x18\x02 \x03(\tR\bnotFound\x12\x1f\n" +
+	"\vnot_drifted\x18\x03 \x03(\tR\n" +
+	"notDrifted\x1a:\n" +
 	"\fReasonsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"Z\n" +
@@ -3072,14 +3220,15 @@ const file_provider_proto_rawDesc = "" +
 	"\fends_unix_ms\x18\x05 \x01(\x03R\n" +
 	"endsUnixMs\x12 \n" +
 	"\fsaid_unix_ms\x18\x06 \x01(\x03R\n" +
-	"saidUnixMs*\xa6\x01\n" +
+	"saidUnixMs*\xc2\x01\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAPABILITY_DRIFT\x10\x01\x12\x16\n" +
 	"\x12CAPABILITY_NOTICES\x10\x02\x12\x1d\n" +
 	"\x19CAPABILITY_CATALOG_FOLLOW\x10\x03\x12\x15\n" +
-	"\x11CAPABILITY_REBOOT\x10\x04\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
+	"\x11CAPABILITY_REBOOT\x10\x04\x12\x1a\n" +
+	"\x16CAPABILITY_DRIFT_BATCH\x10\x06\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
 	"\fRepairAction\x12\x1d\n" +
 	"\x19REPAIR_ACTION_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREPAIR_ACTION_REPLACE_NODE\x10\x01\x12\x1d\n" +
@@ -3134,7 +3283,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_provider_proto_goTypes = []any{
 	(Capability)(0),           // 0: dovetail.provider.v1.Capability
 	(RepairAction)(0),         // 1: dovetail.provider.v1.RepairAction
@@ -3146,49 +3295,50 @@ var file_provider_proto_goTypes = []any{
 	(*ClassKind)(nil),         // 7: dovetail.provider.v1.ClassKind
 	(*Vocabulary)(nil),        // 8: dovetail.provider.v1.Vocabulary
 	(*RepairPolicy)(nil),      // 9: dovetail.provider.v1.RepairPolicy
-	(*Limits)(nil),            // 10: dovetail.provider.v1.Limits
-	(*Class)(nil),             // 11: dovetail.provider.v1.Class
-	(*CatalogRequest)(nil),    // 12: dovetail.provider.v1.CatalogRequest
-	(*CatalogPage)(nil),       // 13: dovetail.provider.v1.CatalogPage
-	(*Type)(nil),              // 14: dovetail.provider.v1.Type
-	(*Offering)(nil),          // 15: dovetail.provider.v1.Offering
-	(*OfferingChange)(nil),    // 16: dovetail.provider.v1.OfferingChange
-	(*Requirement)(nil),       // 17: dovetail.provider.v1.Requirement
-	(*LaunchRequest)(nil),     // 18: dovetail.provider.v1.LaunchRequest
-	(*LaunchItem)(nil),        // 19: dovetail.provider.v1.LaunchItem
-	(*OfferingRef)(nil),       // 20: dovetail.provider.v1.OfferingRef
-	(*Taint)(nil),             // 21: dovetail.provider.v1.Taint
-	(*LaunchResponse)(nil),    // 22: dovetail.provider.v1.LaunchResponse
-	(*LaunchResult)(nil),      // 23: dovetail.provider.v1.LaunchResult
-	(*Failure)(nil),           // 24: dovetail.provider.v1.Failure
-	(*Instance)(nil),          // 25: dovetail.provider.v1.Instance
-	(*TerminateRequest)(nil),  // 26: dovetail.provider.v1.TerminateRequest
-	(*TerminateResponse)(nil), // 27: dovetail.provider.v1.TerminateResponse
-	(*End)(nil),               // 28: dovetail.provider.v1.End
-	(*GetRequest)(nil),        // 29: dovetail.provider.v1.GetRequest
-	(*GetResponse)(nil),       // 30: dovetail.provider.v1.GetResponse
-	(*ListRequest)(nil),       // 31: dovetail.provider.v1.ListRequest
-	(*InstancePage)(nil),      // 32: dovetail.provider.v1.InstancePage
-	(*DriftRequest)(nil),      // 33: dovetail.provider.v1.DriftRequest
-	(*DriftResponse)(nil),     // 34: dovetail.provider.v1.DriftResponse
-	(*RebootRequest)(nil),     // 35: dovetail.provider.v1.RebootRequest
-	(*RebootResponse)(nil),    // 36: dovetail.provider.v1.RebootResponse
-	(*NoticeAck)(nil),         // 37: dovetail.provider.v1.NoticeAck
-	(*Notice)(nil),            // 38: dovetail.provider.v1.Notice
-	nil,                       // 39: dovetail.provider.v1.Type.CapacityEntry
-	nil,                       // 40: dovetail.provider.v1.Type.OverheadEntry
-	nil,                       // 41: dovetail.provider.v1.Type.VolumeLimitsEntry
-	nil,                       // 42: dovetail.provider.v1.Offering.LabelsEntry
-	nil,                       // 43: dovetail.provider.v1.LaunchItem.RequestsEntry
-	nil,                       // 44: dovetail.provider.v1.LaunchItem.LabelsEntry
-	nil,                       // 45: dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	nil,                       // 46: dovetail.provider.v1.OfferingRef.LabelsEntry
-	nil,                       // 47: dovetail.provider.v1.Instance.LabelsEntry
-	nil,                       // 48: dovetail.provider.v1.Instance.AnnotationsEntry
-	nil,                       // 49: dovetail.provider.v1.Instance.CapacityEntry
-	nil,                       // 50: dovetail.provider.v1.Instance.AllocatableEntry
-	nil,                       // 51: dovetail.provider.v1.TerminateResponse.EndsEntry
-	nil,                       // 52: dovetail.provider.v1.DriftResponse.ReasonsEntry
+	(*ConditionNotice)(nil),   // 10: dovetail.provider.v1.ConditionNotice
+	(*Limits)(nil),            // 11: dovetail.provider.v1.Limits
+	(*Class)(nil),             // 12: dovetail.provider.v1.Class
+	(*CatalogRequest)(nil),    // 13: dovetail.provider.v1.CatalogRequest
+	(*CatalogPage)(nil),       // 14: dovetail.provider.v1.CatalogPage
+	(*Type)(nil),              // 15: dovetail.provider.v1.Type
+	(*Offering)(nil),          // 16: dovetail.provider.v1.Offering
+	(*OfferingChange)(nil),    // 17: dovetail.provider.v1.OfferingChange
+	(*Requirement)(nil),       // 18: dovetail.provider.v1.Requirement
+	(*LaunchRequest)(nil),     // 19: dovetail.provider.v1.LaunchRequest
+	(*LaunchItem)(nil),        // 20: dovetail.provider.v1.LaunchItem
+	(*OfferingRef)(nil),       // 21: dovetail.provider.v1.OfferingRef
+	(*Taint)(nil),             // 22: dovetail.provider.v1.Taint
+	(*LaunchResponse)(nil),    // 23: dovetail.provider.v1.LaunchResponse
+	(*LaunchResult)(nil),      // 24: dovetail.provider.v1.LaunchResult
+	(*Failure)(nil),           // 25: dovetail.provider.v1.Failure
+	(*Instance)(nil),          // 26: dovetail.provider.v1.Instance
+	(*TerminateRequest)(nil),  // 27: dovetail.provider.v1.TerminateRequest
+	(*TerminateResponse)(nil), // 28: dovetail.provider.v1.TerminateResponse
+	(*End)(nil),               // 29: dovetail.provider.v1.End
+	(*GetRequest)(nil),        // 30: dovetail.provider.v1.GetRequest
+	(*GetResponse)(nil),       // 31: dovetail.provider.v1.GetResponse
+	(*ListRequest)(nil),       // 32: dovetail.provider.v1.ListRequest
+	(*InstancePage)(nil),      // 33: dovetail.provider.v1.InstancePage
+	(*DriftRequest)(nil),      // 34: dovetail.provider.v1.DriftRequest
+	(*DriftResponse)(nil),     // 35: dovetail.provider.v1.DriftResponse
+	(*RebootRequest)(nil),     // 36: dovetail.provider.v1.RebootRequest
+	(*RebootResponse)(nil),    // 37: dovetail.provider.v1.RebootResponse
+	(*NoticeAck)(nil),         // 38: dovetail.provider.v1.NoticeAck
+	(*Notice)(nil),            // 39: dovetail.provider.v1.Notice
+	nil,                       // 40: dovetail.provider.v1.Type.CapacityEntry
+	nil,                       // 41: dovetail.provider.v1.Type.OverheadEntry
+	nil,                       // 42: dovetail.provider.v1.Type.VolumeLimitsEntry
+	nil,                       // 43: dovetail.provider.v1.Offering.LabelsEntry
+	nil,                       // 44: dovetail.provider.v1.LaunchItem.RequestsEntry
+	nil,                       // 45: dovetail.provider.v1.LaunchItem.LabelsEntry
+	nil,                       // 46: dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	nil,                       // 47: dovetail.provider.v1.OfferingRef.LabelsEntry
+	nil,                       // 48: dovetail.provider.v1.Instance.LabelsEntry
+	nil,                       // 49: dovetail.provider.v1.Instance.AnnotationsEntry
+	nil,                       // 50: dovetail.provider.v1.Instance.CapacityEntry
+	nil,                       // 51: dovetail.provider.v1.Instance.AllocatableEntry
+	nil,                       // 52: dovetail.provider.v1.TerminateResponse.EndsEntry
+	nil,                       // 53: dovetail.provider.v1.DriftResponse.ReasonsEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	5,  // 0: dovetail.provider.v1.DescribeRequest.cluster:type_name -> dovetail.provider.v1.Cluster
@@ -3196,70 +3346,72 @@ var file_provider_proto_depIdxs = []int32{
 	8,  // 2: dovetail.provider.v1.DescribeResponse.vocabulary:type_name -> dovetail.provider.v1.Vocabulary
 	0,  // 3: dovetail.provider.v1.DescribeResponse.capabilities:type_name -> dovetail.provider.v1.Capability
 	9,  // 4: dovetail.provider.v1.DescribeResponse.repair_policies:type_name -> dovetail.provider.v1.RepairPolicy
-	10, // 5: dovetail.provider.v1.DescribeResponse.limits:type_name -> dovetail.provider.v1.Limits
-	1,  // 6: dovetail.provider.v1.RepairPolicy.action:type_name -> dovetail.provider.v1.RepairAction
-	11, // 7: dovetail.provider.v1.CatalogRequest.class:type_name -> dovetail.provider.v1.Class
-	14, // 8: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
-	16, // 9: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
-	17, // 10: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
-	39, // 11: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
-	40, // 12: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
-	15, // 13: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
-	41, // 14: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
-	42, // 15: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
-	15, // 16: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
-	19, // 17: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
-	5,  // 18: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	11, // 19: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
-	20, // 20: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
-	17, // 21: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
-	43, // 22: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
-	44, // 23: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
-	45, // 24: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	21, // 25: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
-	46, // 26: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
-	23, // 27: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
-	25, // 28: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
-	24, // 29: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
-	20, // 30: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
-	2,  // 31: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
-	20, // 32: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
-	47, // 33: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
-	48, // 34: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
-	49, // 35: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
-	50, // 36: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
-	51, // 37: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
-	24, // 38: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
-	25, // 39: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
-	5,  // 40: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	25, // 41: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
-	11, // 42: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
-	52, // 43: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
-	3,  // 44: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
-	28, // 45: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
-	4,  // 46: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
-	12, // 47: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
-	18, // 48: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
-	26, // 49: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
-	29, // 50: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
-	31, // 51: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
-	33, // 52: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
-	35, // 53: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
-	37, // 54: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
-	6,  // 55: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
-	13, // 56: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
-	22, // 57: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
-	27, // 58: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
-	30, // 59: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
-	32, // 60: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
-	34, // 61: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
-	36, // 62: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
-	38, // 63: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
-	55, // [55:64] is the sub-list for method output_type
-	46, // [46:55] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	11, // 5: dovetail.provider.v1.DescribeResponse.limits:type_name -> dovetail.provider.v1.Limits
+	10, // 6: dovetail.provider.v1.DescribeResponse.condition_notices:type_name -> dovetail.provider.v1.ConditionNotice
+	1,  // 7: dovetail.provider.v1.RepairPolicy.action:type_name -> dovetail.provider.v1.RepairAction
+	3,  // 8: dovetail.provider.v1.ConditionNotice.kind:type_name -> dovetail.provider.v1.NoticeKind
+	12, // 9: dovetail.provider.v1.CatalogRequest.class:type_name -> dovetail.provider.v1.Class
+	15, // 10: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
+	17, // 11: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
+	18, // 12: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
+	40, // 13: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
+	41, // 14: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
+	16, // 15: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
+	42, // 16: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
+	43, // 17: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
+	16, // 18: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
+	20, // 19: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
+	5,  // 20: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	12, // 21: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
+	21, // 22: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
+	18, // 23: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
+	44, // 24: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
+	45, // 25: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
+	46, // 26: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	22, // 27: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
+	47, // 28: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
+	24, // 29: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
+	26, // 30: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
+	25, // 31: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
+	21, // 32: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
+	2,  // 33: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
+	21, // 34: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
+	48, // 35: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
+	49, // 36: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
+	50, // 37: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
+	51, // 38: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
+	52, // 39: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
+	25, // 40: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
+	26, // 41: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
+	5,  // 42: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	26, // 43: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
+	12, // 44: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
+	53, // 45: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
+	3,  // 46: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
+	29, // 47: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
+	4,  // 48: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
+	13, // 49: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
+	19, // 50: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
+	27, // 51: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
+	30, // 52: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
+	32, // 53: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
+	34, // 54: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
+	36, // 55: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
+	38, // 56: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
+	6,  // 57: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
+	14, // 58: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
+	23, // 59: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
+	28, // 60: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
+	31, // 61: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
+	33, // 62: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
+	35, // 63: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
+	37, // 64: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
+	39, // 65: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
+	57, // [57:66] is the sub-list for method output_type
+	48, // [48:57] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3268,9 +3420,9 @@ func file_provider_proto_init() {
 		return
 	}
 	file_provider_proto_msgTypes[5].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[11].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[13].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[19].OneofWrappers = []any{
+	file_provider_proto_msgTypes[12].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[14].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[20].OneofWrappers = []any{
 		(*LaunchResult_Instance)(nil),
 		(*LaunchResult_Failure)(nil),
 	}
@@ -3280,7 +3432,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   49,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

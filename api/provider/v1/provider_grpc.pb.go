@@ -65,7 +65,7 @@ type ProviderClient interface {
 	// final page is marked last counts.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[InstancePage], error)
 	// Drift says in what way instances differ from what their class would launch now. Capability
-	// CAPABILITY_DRIFT.
+	// CAPABILITY_DRIFT. It is asked about one instance, or with CAPABILITY_DRIFT_BATCH about many.
 	Drift(ctx context.Context, in *DriftRequest, opts ...grpc.CallOption) (*DriftResponse, error)
 	// Reboot restarts an instance which keeps its Node. NOT_FOUND: there is no such instance.
 	// FAILED_PRECONDITION: do not ask again. Capability CAPABILITY_REBOOT.
@@ -220,7 +220,7 @@ type ProviderServer interface {
 	// final page is marked last counts.
 	List(*ListRequest, grpc.ServerStreamingServer[InstancePage]) error
 	// Drift says in what way instances differ from what their class would launch now. Capability
-	// CAPABILITY_DRIFT.
+	// CAPABILITY_DRIFT. It is asked about one instance, or with CAPABILITY_DRIFT_BATCH about many.
 	Drift(context.Context, *DriftRequest) (*DriftResponse, error)
 	// Reboot restarts an instance which keeps its Node. NOT_FOUND: there is no such instance.
 	// FAILED_PRECONDITION: do not ask again. Capability CAPABILITY_REBOOT.

@@ -4,5 +4,5 @@
 //
 // The suite launches instances of its own and ends them; it does not mind others. Read
 // harness.go for what a provider must supply, and t.go for what a test may do, then suite.go,
-// which lists the tests of launch.go, failure.go, end.go, accepted.go and reboot.go.
+// which lists the tests of launch.go, failure.go, end.go, accepted.go, drift.go and reboot.go.
 package cloudtest

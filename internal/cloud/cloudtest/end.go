@@ -41,6 +41,22 @@ func unknownNotFound(t T, h Harness) {
 	}
 }
 
+func ownsByID(t T, h Harness) {
+	owner, is := h.Provider.(cloud.Owner)
+	if !is {
+		t.Skip("the IDs of the provider's instances have no form of their own")
+	}
+	id := launch(t, h.Provider, request(t, h.Class, 0, choices(t, h))).ID
+	if !owner.Owns(id) {
+		t.Errorf("Owns(%s) is false: that is an instance which it launched", id)
+	}
+	for _, other := range []string{"no-such-cloud://x", "x" + id, ""} {
+		if owner.Owns(other) {
+			t.Errorf("Owns(%q) is true: that is no ID of its form", other)
+		}
+	}
+}
+
 func orphanListed(t T, h Harness) {
 	r := request(t, h.Class, 0, choices(t, h))
 	want := launch(t, h.Provider, r)

@@ -6,6 +6,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
+func conditionsUnderstood(t T, h Harness) {
+	p, is := h.Provider.(cloud.ConditionNoticer)
+	if !is || len(p.ConditionNotices()) == 0 {
+		t.Skip("the provider has no conditions that are notices")
+	}
+	if _, err := cloud.NewNodeNotices(p.ConditionNotices()); err != nil {
+		t.Error(err)
+	}
+}
+
 func classMissing(t T, h Harness) { refused(t, h, h.Missing, cloud.NoCapacity) }
 
 func classUnready(t T, h Harness) {

@@ -39,6 +39,9 @@ type Harness struct {
 	// Fails one whose launches are accepted and then fail for want of capacity; without a name, those tests
 	// are left out.
 	Accepts, Fails cloud.ClassRef
+	// Change changes what Types answers for the class Changing; nil: the test of that is left out.
+	Change   func(t T)
+	Changing cloud.ClassRef
 	// Registered: an instance joins with the labels of its request and those that its kubelet
 	// knows; the rest, and annotations, come with its registration.
 	Registered bool

@@ -1,7 +1,9 @@
 package cloudtest
 
 import (
+	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -16,6 +18,44 @@ import (
 
 // nodePercentLeast is how much of the promised capacity a Node must have.
 const nodePercentLeast = 90
+
+func changeReported(t T, h Harness) {
+	p, can := h.Provider.(cloud.TypesChanger)
+	if !can || h.Change == nil {
+		t.Skip("the provider does not say when types change, or the harness changes none")
+	}
+	reported := make(chan struct{}, 1)
+	p.OnTypesChanged(func(class cloud.ClassRef) {
+		if class.Object() != h.Changing {
+			return
+		}
+		select {
+		case reported <- struct{}{}:
+		default:
+		}
+	})
+	before, err := h.Provider.Types(t.Context(), h.Changing)
+	if err != nil {
+		t.Fatalf("Types(%s): %v", h.Changing, err)
+	}
+	h.Change(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("a change of what Types(%s) answers was not reported within %s", h.Changing, patience)
+		case <-reported: // maybe of something else
+		}
+		after, err := h.Provider.Types(t.Context(), h.Changing)
+		if err != nil {
+			t.Fatalf("Types(%s) after the change: %v", h.Changing, err)
+		}
+		if !reflect.DeepEqual(before, after) {
+			return
+		}
+	}
+}
 
 func typesAreWhole(t T, h Harness) {
 	types, err := h.Provider.Types(t.Context(), h.Class)

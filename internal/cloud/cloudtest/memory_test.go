@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,6 +33,9 @@ type memory struct {
 	mu       sync.Mutex
 	launched map[string]*memoryInstance // by token
 	made     int
+	// price is that of the large type; changed is called when it is another.
+	price   float64
+	changed func(cloud.ClassRef)
 }
 
 type memoryInstance struct {
@@ -39,6 +43,7 @@ type memoryInstance struct {
 	request     cloud.LaunchRequest
 	class       string
 	at          time.Time
+	number      int
 	provisional string
 }
 
@@ -58,10 +63,12 @@ func (*memory) ClassKinds() []schema.GroupVersionKind {
 func (*memory) Vocabulary() cloud.Vocabulary { return cloud.Vocabulary{} }
 
 // Types returns two.
-func (*memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
+func (m *memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	if ref.Name == "missing" {
 		return nil, cloud.ErrNotFound
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var types []*catalog.Type
 	for i, name := range []string{"small", "large"} {
 		types = append(types, &catalog.Type{
@@ -69,10 +76,27 @@ func (*memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, er
 			Requirements: label.Requirements{
 				label.InstanceType: label.In(name), label.Zone: label.In("a"), label.CapacityType: label.In("spot"), corev1.LabelOSStable: label.In("linux"),
 			},
-			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: float64(i + 1)}},
+			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: 1 + float64(i)*m.price}},
 		})
 	}
 	return types, nil
+}
+
+// OnTypesChanged has changed called when the price is another.
+func (m *memory) OnTypesChanged(changed func(cloud.ClassRef)) { m.changed = changed }
+
+// reprice changes the price.
+func (m *memory) reprice(cloudtest.T) {
+	m.mu.Lock()
+	m.price++
+	m.mu.Unlock()
+	switch m.lie {
+	case "a change is kept secret":
+	case "a change is reported of another class":
+		m.changed(class("accepts"))
+	default:
+		m.changed(class("default"))
+	}
 }
 
 // Launch accepts, or refuses a missing class.
@@ -88,7 +112,7 @@ func (m *memory) Launch(_ context.Context, requests []cloud.LaunchRequest) []clo
 		i := m.launched[r.Token]
 		if i == nil || m.lie == "failures are forgotten" && m.now(i).Failed != nil {
 			m.made++
-			i = &memoryInstance{request: r, class: r.Class.Name, at: time.Now(), provisional: fmt.Sprintf("order-%d", m.made)}
+			i = &memoryInstance{request: r, class: r.Class.Name, at: time.Now(), number: m.made, provisional: fmt.Sprintf("order-%d", m.made)}
 			i.Instance = cloud.Instance{
 				ID: fmt.Sprintf("memory://%d", m.made), Token: r.Token, Claim: r.Claim, Created: i.at,
 				Labels:   map[string]string{label.InstanceType: r.Choices[0].Type.Name, label.Zone: "a", label.CapacityType: "spot", corev1.LabelOSStable: "linux"},
@@ -119,6 +143,64 @@ func (m *memory) now(i *memoryInstance) cloud.Instance {
 		is.Labels = nil
 	}
 	return is
+}
+
+// Drifted says that each second instance has drifted.
+func (m *memory) Drifted(_ context.Context, _ cloud.ClassRef, id string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := m.find(id)
+	switch {
+	case i == nil:
+		return "", cloud.ErrNotFound
+	case i.number%2 == 1:
+		return "ImageDrifted", nil
+	}
+	return "", nil
+}
+
+// Owns knows instances by their scheme.
+func (m *memory) Owns(id string) bool {
+	switch m.lie {
+	case "it owns all":
+		return true
+	case "it owns others":
+		return strings.HasPrefix(id, "no-such-cloud://")
+	}
+	return strings.HasPrefix(id, "memory://") || strings.HasPrefix(id, "order-")
+}
+
+// ConditionNotices returns one.
+func (m *memory) ConditionNotices() []cloud.ConditionNotice {
+	kind := cloud.Reclaimed
+	if m.lie == "a condition means that the instance has ended" {
+		kind = cloud.Ended
+	}
+	return []cloud.ConditionNotice{{ConditionType: "PreemptionScheduled", ConditionStatus: "True", Kind: kind}}
+}
+
+// DriftBatch returns some number.
+func (*memory) DriftBatch(cloud.ClassRef) int { return 10 }
+
+// DriftedOf asks about each.
+func (m *memory) DriftedOf(ctx context.Context, class cloud.ClassRef, ids []string) (map[string]cloud.Drift, error) {
+	all := map[string]cloud.Drift{}
+	for n, id := range ids {
+		about := id
+		if m.lie == "drift is another's" {
+			about = ids[len(ids)-1-n]
+		}
+		var is cloud.Drift
+		is.Reason, is.Err = m.Drifted(ctx, class, about)
+		switch {
+		case m.lie == "what has not drifted is left out" && is == (cloud.Drift{}):
+		case m.lie == "what does not exist has not drifted" && is.Err != nil:
+			all[id] = cloud.Drift{}
+		default:
+			all[id] = is
+		}
+	}
+	return all, nil
 }
 
 func (m *memory) find(id string) *memoryInstance {
@@ -195,11 +277,11 @@ func (m *memory) node(t cloudtest.T, id string) *corev1.Node {
 }
 
 func memoryHarness(lie string) cloudtest.Harness {
-	m := &memory{lie: lie, launched: map[string]*memoryInstance{}}
+	m := &memory{lie: lie, price: 1, launched: map[string]*memoryInstance{}}
 	return cloudtest.Harness{
 		Provider: m, Restart: func(cloudtest.T) cloud.Provider { return m },
 		Class: class("default"), Missing: class("missing"), Accepts: class("accepts"), Fails: class("fails"),
-		Registered: true, Node: m.node,
+		Change: m.reprice, Changing: class("default"), Registered: true, Node: m.node,
 	}
 }
 
@@ -208,24 +290,35 @@ func TestAMemoryIsACloud(t *testing.T) {
 	cloudtest.Run(t, func(*testing.T) cloudtest.Harness { return memoryHarness("") })
 }
 
-// TestLiesAboutLaunchesAreFound: each sentence about launches that are decided later fails for a cloud that breaks it.
-func TestLiesAboutLaunchesAreFound(t *testing.T) {
+// TestLiesAreFound: each of these sentences fails for a cloud that breaks it.
+func TestLiesAreFound(t *testing.T) {
 	t.Parallel()
 	const (
 		idLater   = "a provider ID that comes later replaces the provisional one"
 		undecided = "an instance without its provider ID can end"
 		failsLate = "a launch that fails later says so until it is terminated"
+		reported  = "a change of types is reported"
+		owns      = "an owner knows its instances by their IDs, and no others"
+		drift     = "drift of many instances is that of each"
 	)
 	for lie, sentence := range map[string]string{
-		"the ID is never provisional":         idLater,
-		"the final ID is the provisional one": idLater,
-		"the provisional ID is forgotten":     idLater,
-		"two of one launch are listed":        idLater,
-		"what is undecided stays":             undecided,
-		"what has failed is gone":             failsLate,
-		"what has failed is not listed":       failsLate,
-		"nobody knows where":                  failsLate,
-		"failures are forgotten":              failsLate,
+		"the ID is never provisional":                   idLater,
+		"the final ID is the provisional one":           idLater,
+		"the provisional ID is forgotten":               idLater,
+		"two of one launch are listed":                  idLater,
+		"what is undecided stays":                       undecided,
+		"what has failed is gone":                       failsLate,
+		"what has failed is not listed":                 failsLate,
+		"nobody knows where":                            failsLate,
+		"failures are forgotten":                        failsLate,
+		"a change is kept secret":                       reported,
+		"a change is reported of another class":         reported,
+		"a condition means that the instance has ended": "conditions that are notices can be understood",
+		"it owns all":                                   owns,
+		"it owns others":                                owns,
+		"drift is another's":                            drift,
+		"what has not drifted is left out":              drift,
+		"what does not exist has not drifted":           drift,
 	} {
 		t.Run(lie, func(t *testing.T) {
 			t.Parallel()

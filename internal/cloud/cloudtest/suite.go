@@ -12,6 +12,7 @@ type Test struct {
 func Tests() []Test {
 	return []Test{
 		{Name: "types are whole and do not contradict their offerings", Run: typesAreWhole},
+		{Name: "a change of types is reported", Run: changeReported},
 		{Name: "a batch is answered in its order", Run: batchInOrder},
 		{Name: "a repeated token gets the first instance", Run: tokenRepeated},
 		{Name: "one token launched at once by many gets one instance", Run: tokenAtOnce},
@@ -26,6 +27,9 @@ func Tests() []Test {
 		{Name: "a provider ID that comes later replaces the provisional one", Run: idLater, Joins: true},
 		{Name: "an instance without its provider ID can end", Run: endsUndecided},
 		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
+		{Name: "drift of many instances is that of each", Run: driftOfMany},
+		{Name: "an owner knows its instances by their IDs, and no others", Run: ownsByID},
+		{Name: "conditions that are notices can be understood", Run: conditionsUnderstood},
 		{Name: "a rebooted instance is the same one", Run: rebooted, Joins: true},
 		{Name: "what does not exist is not rebooted", Run: rebootUnknown, Joins: true},
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -38,6 +39,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"a deletion by somebody else waits for the drain":     deletedByOthers,
 		"launches that are decided later give notices":        notices,
 		"what a MachineDeployment would make now is compared": drifts,
+		"whatever types are made from is watched":             changesReported,
 		"capacity is learned from a node":                     learns,
 		"a MachineDeployment that cannot be read is left out": leftOut,
 		"a failure domain is chosen and becomes the zone":     domains,
@@ -289,6 +291,79 @@ func drifts(t *testing.T, c client.WithWatch) {
 	}
 	want("MachineDeploymentDrift")
 	gone(t, p, instance.ID)
+}
+
+// changesReported changes a MachineDeployment, its template and its Cluster, and then creates another MachineDeployment.
+func changesReported(t *testing.T, c client.WithWatch) {
+	class(t, c, "reported", "small")
+	createAll(t, c, object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: reported, namespace: default}\nspec: {}", coreGroup))
+	edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
+		set(t, o, "reported", "spec", "clusterName")
+		o.SetAnnotations(nil)
+	})
+	p := started(t, newProvider(t, c))
+	reported := make(chan struct{}, 1)
+	p.OnTypesChanged(func(class cloud.ClassRef) {
+		if class != ref("reported") {
+			t.Errorf("%s is reported, which nobody asked for", class)
+		}
+		select {
+		case reported <- struct{}{}:
+		default:
+		}
+	})
+	offered := func() (all []string) {
+		types, err := p.Types(t.Context(), ref("reported"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, is := range types {
+			all = append(all, fmt.Sprint(is.Name, " ", is.Capacity[quantity.CPU], " ", is.Offerings[0].Zone))
+		}
+		return all
+	}
+	if got := offered(); len(got) > 0 {
+		t.Fatalf("before the capacity is known: %q, want nothing", got)
+	}
+	patchStatus := func(group, version, kind, name, status string) {
+		o, err := get(t, c, group, version, kind, name)
+		if err == nil {
+			err = c.Status().Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(status)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {
+			patchStatus(infraGroup, "v1beta1", "TestMachineTemplate", "reported-small", `{"status": {"capacity": {"cpu": "8", "memory": "16Gi"}}}`)
+		}, []string{"reported-small 8000 "}},
+		{func() {
+			edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
+				o.SetAnnotations(map[string]string{"capacity.cluster-autoscaler.kubernetes.io/labels": "node.kubernetes.io/instance-type=medium"})
+			})
+		}, []string{"medium 8000 "}},
+		{func() {
+			patchStatus(coreGroup, "v1beta2", "Cluster", "reported", `{"status": {"failureDomains": [{"name": "east"}]}}`)
+		}, []string{"medium 8000 east"}},
+		{func() {
+			if err := c.Delete(t.Context(), object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: reported-small, namespace: default}", coreGroup)); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+	} {
+		step.change()
+		for got := offered(); !slices.Equal(got, step.want); got = offered() {
+			select {
+			case <-reported:
+			case <-time.After(patience):
+				t.Fatalf("%q are in the catalog and nothing more is reported, want %q", got, step.want)
+			}
+		}
+	}
 }
 
 // refresh writes the status of a class and returns it.

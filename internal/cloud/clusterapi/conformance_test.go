@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -66,7 +68,7 @@ func world(t *testing.T, c client.Client, version string) {
 	createAll(t, c,
 		object(t, "apiVersion: %s/%s\nkind: Cluster\nmetadata: {name: metal, namespace: default}\nspec: {}", coreGroup, version),
 		object(t, "apiVersion: %s/%s\nkind: KubeadmConfigTemplate\nmetadata: {name: worker, namespace: default}\nspec: {template: {spec: {joinConfiguration: {nodeRegistration: {taints: [{key: node.cluster.x-k8s.io/uninitialized, effect: NoSchedule}]}}}}}", bootGroup, version))
-	for class, behavior := range map[string]string{"default": "{}", "accepts": "{delaySeconds: 2}", "fails": "{shortage: true}", "slow": "{delaySeconds: 3600}", "unready": "{}"} {
+	for class, behavior := range map[string]string{"default": "{}", "accepts": "{delaySeconds: 2}", "fails": "{shortage: true}", "slow": "{delaySeconds: 3600}", "unready": "{}", "changing": "{}"} {
 		createAll(t, c, &clusterapiv1alpha1.ClusterAPINodeClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{
 			ScalableResourceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": class}},
 		}})
@@ -128,12 +130,40 @@ func (d decided) Launch(ctx context.Context, requests []cloud.LaunchRequest) []c
 	return results
 }
 
+// started has a provider watch what its types are made from until the test ends.
+func started(t *testing.T, p *clusterapi.Provider) *clusterapi.Provider {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = p.Start(ctx)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return p
+}
+
 func harness(t *testing.T, c client.WithWatch) cloudtest.Harness {
 	t.Helper()
 	return cloudtest.Harness{
-		Provider: decided{newProvider(t, c)},
-		Restart:  func(t cloudtest.T) cloud.Provider { return decided{newProvider(t, c)} },
-		Class:    ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"), Accepts: ref("accepts"), Fails: ref("fails"),
+		Provider: decided{started(t, newProvider(t, c))},
+		Changing: ref("changing"), Change: func(ct cloudtest.T) {
+			ct.Helper()
+			mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: coreGroup, Kind: "MachineDeployment"})
+			if err != nil {
+				ct.Fatal(err)
+			}
+			o := &unstructured.Unstructured{}
+			o.SetGroupVersionKind(mapping.GroupVersionKind)
+			o.SetNamespace("default")
+			o.SetName("changing-small")
+			price := []byte(`{"metadata": {"annotations": {"cluster.x-k8s.io/machine-current-price": "0.77"}}}`)
+			if err := c.Patch(ct.Context(), o, client.RawPatch(types.MergePatchType, price)); err != nil {
+				ct.Fatal(err)
+			}
+		},
+		Restart: func(t cloudtest.T) cloud.Provider { return decided{newProvider(t, c)} },
+		Class:   ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"), Accepts: ref("accepts"), Fails: ref("fails"),
 		Registered: true,
 		Node: func(ct cloudtest.T, id string) *corev1.Node {
 			ct.Helper()

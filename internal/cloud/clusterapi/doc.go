@@ -14,6 +14,6 @@
 //
 // Read fields.go (fields of both versions) and management.go (the management cluster), then
 // deployment.go, capacity.go, kubelet.go, prices.go and listing.go (the catalog), provider.go, record.go, bootstrap.go and
-// launch.go, failure.go and instances.go, adopt.go (Machines of the earlier provider), notices.go, drift.go,
-// and learn.go and class.go (the class's status).
+// launch.go, failure.go and instances.go, adopt.go (Machines of the earlier provider), notices.go and changes.go (what is
+// watched), drift.go, and learn.go and class.go (the class's status).
 package clusterapi

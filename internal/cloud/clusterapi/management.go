@@ -10,9 +10,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -108,8 +113,7 @@ func (m *management) list(ctx context.Context, kind string, opts ...client.ListO
 	if err != nil {
 		return nil, err
 	}
-	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(gvk.GroupVersion().WithKind(kind + "List"))
+	all := listOf(gvk)
 	if m.namespace != "" {
 		opts = append([]client.ListOption{client.InNamespace(m.namespace)}, opts...)
 	}
@@ -117,6 +121,31 @@ func (m *management) list(ctx context.Context, kind string, opts ...client.ListO
 		return nil, fmt.Errorf("list %ss: %w", kind, err)
 	}
 	return all.Items, nil
+}
+
+// listOf returns an empty list of a kind.
+func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	return l
+}
+
+// informer returns an informer of the objects of a kind that a selector selects; nil: of all.
+func (m *management) informer(kind schema.GroupVersionKind, selector labels.Selector) toolscache.SharedIndexInformer {
+	opts := func(raw metav1.ListOptions) *client.ListOptions {
+		return &client.ListOptions{Namespace: m.namespace, LabelSelector: selector, Raw: &raw}
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
+			l := listOf(kind)
+			return l, m.client.List(ctx, l, opts(raw))
+		},
+		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
+			return m.client.Watch(ctx, listOf(kind), opts(raw))
+		},
+	}, object, 0, nil)
 }
 
 // annotate sets annotations of a Machine, and removes those that are nil.

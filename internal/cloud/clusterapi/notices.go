@@ -6,10 +6,7 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -101,25 +98,7 @@ func (p *Provider) informer(ctx context.Context) (toolscache.SharedIndexInformer
 	if err != nil {
 		return nil, err
 	}
-	list := func() *unstructured.UnstructuredList {
-		l := &unstructured.UnstructuredList{}
-		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kindMachine + "List"))
-		return l
-	}
-	opts := func(raw metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{Namespace: p.mgmt.namespace, LabelSelector: selector, Raw: &raw}
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, raw metav1.ListOptions) (runtime.Object, error) {
-			l := list()
-			return l, p.mgmt.client.List(ctx, l, opts(raw))
-		},
-		WatchFuncWithContext: func(ctx context.Context, raw metav1.ListOptions) (watch.Interface, error) {
-			return p.mgmt.client.Watch(ctx, list(), opts(raw))
-		},
-	}, object, 0, nil), nil
+	return p.mgmt.informer(kind, selector), nil
 }
 
 // seen is what was last reported of a Machine: its last notice, and the provider ID that it had.

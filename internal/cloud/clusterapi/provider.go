@@ -58,11 +58,14 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Provider is a cloud.Provider, a cloud.Patient, a cloud.Drifter, a cloud.Watcher and a cloud.Repairer.
+// Provider is a cloud.Provider, a cloud.TypesChanger, a cloud.Patient, a cloud.Drifter, a cloud.Watcher and a cloud.Repairer.
 type Provider struct {
 	client client.Client
 	reader client.Reader
 	mgmt   *management
+	// changes are of what types are made from.
+	changes *changes
+
 	now    func() time.Time
 	log    *slog.Logger
 	prices string
@@ -96,7 +99,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	}
 	p := &Provider{
 		client: c, reader: opts.Reader, now: opts.Now, log: opts.Log, prices: opts.PricesFile,
-		mgmt: &management{client: opts.Management, namespace: opts.Namespace}, patience: map[string]lifecycle.Patience{}, listings: map[string]dated{},
+		mgmt: &management{client: opts.Management, namespace: opts.Namespace}, changes: newChanges(), patience: map[string]lifecycle.Patience{}, listings: map[string]dated{},
 	}
 	if p.reader == nil {
 		p.reader = c
@@ -309,6 +312,7 @@ func (p *Provider) addTemplates(ctx context.Context, c *candidate) error {
 	if c.fault != "" {
 		return nil
 	}
+	p.changes.add(c.deployment.infrastructure, c.deployment.bootstrap)
 	var err error
 	if c.infrastructure, err = p.mgmt.getRef(ctx, c.deployment.infrastructure, c.key.Namespace); err == nil && c.deployment.bootstrap != (reference{}) {
 		c.bootstrap, err = p.mgmt.getRef(ctx, c.deployment.bootstrap, c.key.Namespace)

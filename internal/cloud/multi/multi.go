@@ -22,7 +22,7 @@ import (
 )
 
 // Provider is several providers, its members. Beside a cloud.Provider it is what is asked by class or by instance: a
-// cloud.Drifter, a cloud.Patient, a cloud.DeviceKnower, a cloud.DeviceAttacher and a cloud.Rebooter, each as far as
+// cloud.DriftBatcher, a cloud.Patient, a cloud.DeviceKnower, a cloud.DeviceAttacher and a cloud.Rebooter, each as far as
 // the member is. What a provider does by itself (notices, changes of types), and its repair policies, are for
 // the caller to take from Members.
 type Provider struct {
@@ -190,6 +190,26 @@ func (p *Provider) Drifted(ctx context.Context, class cloud.ClassRef, instanceID
 		return drifter.Drifted(ctx, class, instanceID)
 	}
 	return "", nil
+}
+
+// DriftBatch asks the member of the class.
+func (p *Provider) DriftBatch(class cloud.ClassRef) int {
+	if member, ok := p.of(class); ok {
+		if batcher, able := p.members[member].(cloud.DriftBatcher); able {
+			return batcher.DriftBatch(class)
+		}
+	}
+	return 0
+}
+
+// DriftedOf asks the member of the class.
+func (p *Provider) DriftedOf(ctx context.Context, class cloud.ClassRef, instanceIDs []string) (map[string]cloud.Drift, error) {
+	if member, ok := p.of(class); ok {
+		if batcher, able := p.members[member].(cloud.DriftBatcher); able {
+			return batcher.DriftedOf(ctx, class, instanceIDs)
+		}
+	}
+	return nil, fmt.Errorf("drift of nodes of class %s: no provider of it can be asked about many at once", class)
 }
 
 // Patience asks the member of the class.

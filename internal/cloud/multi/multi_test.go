@@ -293,3 +293,35 @@ func TestOnePlanForBoth(t *testing.T) {
 		t.Errorf("where pods are planned (-want +got):\n%s\n%+v", diff, plan.Refusals)
 	}
 }
+
+// herd is a rack that can be asked about the drift of seven instances at once.
+type herd struct{ *rack.Provider }
+
+func (herd) Drifted(context.Context, cloud.ClassRef, string) (string, error) {
+	return "ImageDrifted", nil
+}
+func (herd) DriftBatch(cloud.ClassRef) int { return 7 }
+
+func (herd) DriftedOf(_ context.Context, _ cloud.ClassRef, ids []string) (map[string]cloud.Drift, error) {
+	return map[string]cloud.Drift{ids[1]: {Reason: "ImageDrifted"}}, nil
+}
+
+// TestDriftOfManyIsAskedOfTheProviderOfTheClass: the other one cannot be asked so.
+func TestDriftOfManyIsAskedOfTheProviderOfTheClass(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p, err := multi.New(newKWOK(t, c), herd{rack.New(c)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]int{7, 0, 0}, []int{p.DriftBatch(rack.Class("default")), p.DriftBatch(kwokClass("default")), p.DriftBatch(cloud.ClassRef{Kind: "Cloud"})}); diff != "" {
+		t.Errorf("instances at once (-want +got):\n%s", diff)
+	}
+	answer, err := p.DriftedOf(t.Context(), rack.Class("default"), []string{"rack://a", "rack://b"})
+	if diff := cmp.Diff(map[string]cloud.Drift{"rack://b": {Reason: "ImageDrifted"}}, answer); diff != "" || err != nil {
+		t.Errorf("%v; answer (-want +got):\n%s", err, diff)
+	}
+	if answer, err := p.DriftedOf(t.Context(), kwokClass("default"), []string{"kwok://a"}); err == nil {
+		t.Errorf("kwok was asked about many at once: %v", answer)
+	}
+}

@@ -264,6 +264,10 @@ func (c *Client) changed(d *wire.Description) error {
 		return &ChangedError{"vocabulary"}
 	case !reflect.DeepEqual(d.Repair, c.first.Repair):
 		return &ChangedError{"repair policies"}
+	case !reflect.DeepEqual(d.Conditions, c.first.Conditions):
+		return &ChangedError{"conditions that are notices"}
+	case d.IDPrefix != c.first.IDPrefix:
+		return &ChangedError{"prefix of instance IDs"}
 	case !maps.Equal(d.Capabilities, c.first.Capabilities):
 		return &ChangedError{"capabilities"}
 	}

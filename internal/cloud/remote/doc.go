@@ -8,6 +8,6 @@
 // list.
 //
 // Read client.go (the connection), provider.go, feed.go and snapshot.go (the instance types),
-// launch.go, instances.go, notices.go, and credentials.go. Package serve is the other side, for a
+// launch.go, instances.go, drift.go, notices.go, and credentials.go. Package serve is the other side, for a
 // cloud.Provider in Go.
 package remote

@@ -30,6 +30,8 @@ const (
 type feed struct {
 	client *Client
 	now    func() time.Time
+	// report is called when there is another answer than before; nil: nobody wants to know.
+	report func()
 
 	// asking is locked while the provider is asked and nobody follows.
 	asking sync.Mutex
@@ -109,11 +111,15 @@ func (f *feed) set(class *providerv1.Class, types *snapshot, err error) {
 	if f.class != class {
 		return // it is of a class that was changed meanwhile
 	}
+	isOther := err == nil && types != f.types || errors.Is(err, cloud.ErrNotFound) != errors.Is(f.err, cloud.ErrNotFound)
 	if f.err = err; err == nil {
 		f.types, f.epoch, f.at = types, f.client.epochName(), f.now()
 	}
 	close(f.changed)
 	f.changed = make(chan struct{})
+	if isOther && f.report != nil {
+		f.report()
+	}
 }
 
 // have returns the class to ask for, and the snapshot that the provider still knows: one of its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -68,7 +69,7 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 	if err != nil {
 		return cloud.Instance{}, plain("Get", err)
 	}
-	instance, err := wire.ParseInstance(response.GetInstance())
+	instance, err := p.parse(response.GetInstance())
 	if err == nil && instance.ID != instanceID {
 		err = fmt.Errorf("the answer is about instance %s", instance.ID)
 	}
@@ -79,6 +80,23 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 		return cloud.Instance{}, gone
 	}
 	return instance, nil
+}
+
+// parse reads an instance of ours.
+func (p *Provider) parse(message *providerv1.Instance) (cloud.Instance, error) {
+	instance, err := wire.ParseInstance(message)
+	if err == nil {
+		err = p.formed(instance.ID)
+	}
+	return instance, err
+}
+
+// formed returns an error for an ID that has not the form of the provider's: calls about it would go to another one.
+func (p *Provider) formed(instanceID string) error {
+	if prefix := p.known.IDPrefix; !strings.HasPrefix(instanceID, prefix) {
+		return fmt.Errorf("instance %s: its ID does not begin with %s, which is the instance_id_prefix of Describe", instanceID, prefix)
+	}
+	return nil
 }
 
 // List returns the instances of this cluster. A list that breaks off, or has one instance twice, is
@@ -148,6 +166,9 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 		if !instance.Terminating {
 			tokens[instance.Token] = instance.ID
 		}
+		if err := p.formed(instance.ID); err != nil {
+			return nil, p.client.broke(RuleInstance, fmt.Errorf("List: %w", err))
+		}
 		out = append(out, instance)
 	}
 	if foreign > 0 {
@@ -174,44 +195,6 @@ func (p *Provider) date(instances []cloud.Instance) {
 		seen[instance.ID], instance.Created = at, at
 	}
 	p.firstSeen = seen // of what is listed now, so it cannot grow
-}
-
-// Drifted asks in what way an instance differs from what its class would launch now.
-func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID string) (reason string, err error) {
-	if !p.client.can(providerv1.Capability_CAPABILITY_DRIFT) {
-		return "", nil
-	}
-	class, err := p.Class(ctx, ref)
-	if err != nil {
-		return "", err
-	}
-	if err := p.client.ready(ctx); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.client.opts.Deadlines.Drift)
-	defer cancel()
-	response, err := p.client.rpc.Drift(ctx, &providerv1.DriftRequest{Class: class, Ids: []string{instanceID}})
-	p.client.called("Drift", err)
-	switch status.Code(err) {
-	case codes.OK:
-	case codes.Unimplemented:
-		p.client.lacks(providerv1.Capability_CAPABILITY_DRIFT)
-		return "", nil
-	case codes.NotFound:
-		return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
-	default:
-		return "", plain("Drift", err)
-	}
-	for _, id := range response.GetNotFound() {
-		if id == instanceID {
-			return "", fmt.Errorf("drift of %s: %w", instanceID, cloud.ErrNotFound)
-		}
-	}
-	reason = response.GetReasons()[instanceID]
-	if reason != "" && !wire.IsReason(reason) {
-		return "", p.client.broke(RuleDrift, fmt.Errorf("answer of Drift: %q cannot be the reason of a condition", wire.Text(reason)))
-	}
-	return reason, nil
 }
 
 // rebooting is a Provider that can restart instances.

@@ -211,7 +211,7 @@ func (p *Provider) result(a asked, r *providerv1.LaunchResult) cloud.LaunchResul
 	if r.GetInstance() == nil {
 		return cloud.LaunchResult{Err: p.client.broke(RuleLaunch, errors.New("Launch: a result has neither an instance nor a failure"))}
 	}
-	instance, err := wire.ParseInstance(r.GetInstance())
+	instance, err := p.parse(r.GetInstance())
 	switch {
 	case err != nil:
 	case instance.Token != a.request.Token:

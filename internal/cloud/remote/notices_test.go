@@ -3,12 +3,15 @@ package remote_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/remote"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/serve"
 )
 
@@ -74,6 +77,37 @@ func TestANoticeIsConfirmedAfterItsEffect(t *testing.T) {
 	<-done
 	if diff := cmp.Diff(notices, got); diff != "" || failures != 2 {
 		t.Errorf("%d failures; notices (-sent +got):\n%s", failures, diff)
+	}
+}
+
+// conditional is a shop whose instances have an agent that sees reclaims.
+type conditional struct {
+	*shop
+	notices []cloud.ConditionNotice
+}
+
+func (c conditional) ConditionNotices() []cloud.ConditionNotice { return c.notices }
+
+// TestConditionsThatAreNoticesCrossTheWire: all of what a provider says of them arrives, and what cannot be refuses its
+// description.
+func TestConditionsThatAreNoticesCrossTheWire(t *testing.T) {
+	t.Parallel()
+	notices := []cloud.ConditionNotice{
+		{ConditionType: "PreemptionScheduled", ConditionStatus: "True", Kind: cloud.Reclaimed, EndsRegex: "at (.*)", Within: 30 * time.Second},
+		{ConditionType: "VMEventScheduled", ConditionStatus: "True", ReasonRegex: "Freeze", Kind: cloud.MaintenanceScheduled},
+	}
+	p := connect(t, listen(t, t, serve.New(conditional{&shop{}, notices}, serve.Options{Epoch: epoch()})), fakeCluster(t))
+	if diff := cmp.Diff(notices, p.(cloud.ConditionNoticer).ConditionNotices()); diff != "" {
+		t.Errorf("conditions (-sent +got):\n%s", diff)
+	}
+	bad := []cloud.ConditionNotice{{ConditionType: "PreemptionScheduled", ConditionStatus: "True", Kind: cloud.Ended}}
+	link, err := remote.Open(remote.Options{Address: listen(t, t, serve.New(conditional{&shop{}, bad}, serve.Options{Epoch: epoch()})), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = link.Close() })
+	if _, err := link.Describe(t.Context()); err == nil || !strings.Contains(err.Error(), `condition notice 0 (PreemptionScheduled=True): its kind is "instance_terminated"`) {
+		t.Errorf("Describe: %v, want that the kind cannot be", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,8 +36,8 @@ const (
 // Description is what a provider says it is.
 type Description = wire.Description
 
-// Provider asks another process for everything. It is a cloud.Provider, a cloud.Drifter, a
-// cloud.Watcher and a cloud.Repairer. Whether the other process has these capabilities is asked each
+// Provider asks another process for everything. It is a cloud.Provider, a cloud.TypesChanger, a cloud.Drifter, a
+// cloud.Watcher, a cloud.ConditionNoticer and a cloud.Repairer. Whether the other process has these capabilities is asked each
 // time: without them nothing drifts, and there are no notices.
 type Provider struct {
 	client *Client
@@ -44,6 +45,9 @@ type Provider struct {
 	reader client.Reader
 	may    func() error
 	now    func() time.Time
+
+	// typesChanged is called with a class whose types have changed; nil: nobody wants to know.
+	typesChanged func(cloud.ClassRef)
 
 	// launching has room for as many Launch calls as may be under way.
 	launching chan struct{}
@@ -72,11 +76,28 @@ func New(c *Client, d *Description, reader client.Reader, may func() error) clou
 	if c != nil {
 		p.now = c.opts.Now
 	}
-	if d.Capabilities[providerv1.Capability_CAPABILITY_REBOOT] {
+	switch reboots := d.Capabilities[providerv1.Capability_CAPABILITY_REBOOT]; {
+	case reboots && d.IDPrefix != "":
+		return struct {
+			rebooting
+			owner
+		}{rebooting{p}, owner(d.IDPrefix)}
+	case reboots:
 		return rebooting{p}
+	case d.IDPrefix != "":
+		return struct {
+			*Provider
+			owner
+		}{p, owner(d.IDPrefix)}
 	}
 	return p
 }
+
+// owner is a cloud.Owner by the prefix of IDs.
+type owner string
+
+// Owns reports whether an ID has the prefix.
+func (o owner) Owns(instanceID string) bool { return strings.HasPrefix(instanceID, string(o)) }
 
 // Name returns the name that the provider gave itself.
 func (p *Provider) Name() string { return p.known.Name }
@@ -87,8 +108,15 @@ func (p *Provider) ClassKinds() []schema.GroupVersionKind { return p.known.Class
 // Vocabulary returns the provider's labels.
 func (p *Provider) Vocabulary() cloud.Vocabulary { return p.known.Vocabulary }
 
+// OnTypesChanged has changed called when the provider has sent other types for a class. Without the capability to follow
+// it sends none by itself.
+func (p *Provider) OnTypesChanged(changed func(cloud.ClassRef)) { p.typesChanged = changed }
+
 // RepairPolicies returns the provider's repair policies.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy { return p.known.Repair }
+
+// ConditionNotices returns which conditions of Nodes are notices.
+func (p *Provider) ConditionNotices() []cloud.ConditionNotice { return p.known.Conditions }
 
 // Ready returns why the provider cannot be asked now; nil: it can.
 func (p *Provider) Ready() error { return p.client.Ready() }
@@ -177,6 +205,9 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 		delete(p.feeds, oldest)
 	}
 	f := &feed{client: p.client, now: p.now, used: p.now(), changed: make(chan struct{})}
+	if p.typesChanged != nil {
+		f.report = func() { p.typesChanged(ref) }
+	}
 	p.feeds[ref] = f
 	return f
 }

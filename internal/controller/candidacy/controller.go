@@ -50,6 +50,9 @@ type Controller struct {
 	Types func(cloud.ClassRef) ([]*catalog.Type, error)
 	Now   func() time.Time
 	Log   *slog.Logger
+
+	// batches ask the provider about many instances at once; nil: it is asked about one at a time.
+	batches *batches
 }
 
 // Register adds the loop to a manager.
@@ -78,6 +81,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 }
 
 func (c *Controller) controller() *loop.Controller[*karpenterv1.NodeClaim] {
+	if batcher, able := c.Cloud.(cloud.DriftBatcher); able {
+		c.batches = &batches{DriftBatcher: batcher, client: c.Client, now: c.Now}
+	}
 	return &loop.Controller[*karpenterv1.NodeClaim]{Name: controllerName, Client: c.Client, AtOnce: claimsAtOnce, Do: c.judge}
 }
 
@@ -103,6 +109,9 @@ func classChanged() predicate.Predicate {
 // claimsOfClass returns a function that requests a reconcile of all claims of a class.
 func (c *Controller) claimsOfClass(kind schema.GroupVersionKind) handler.MapFunc {
 	return func(ctx context.Context, class client.Object) []reconcile.Request {
+		if c.batches != nil {
+			c.batches.forget(cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: class.GetName()})
+		}
 		return c.requests(ctx, "class", class.GetName(), func(claim *karpenterv1.NodeClaim) bool {
 			ref := claim.Spec.NodeClassRef
 			return ref != nil && ref.Group == kind.Group && ref.Kind == kind.Kind && ref.Name == class.GetName()
@@ -161,13 +170,24 @@ func (c *Controller) drifted(ctx context.Context, claim *karpenterv1.NodeClaim, 
 	if err != nil {
 		return "", nil //nolint:nilerr // the pool says itself that its requirements cannot be read
 	}
-	if d, ok := c.Cloud.(cloud.Drifter); ok && view.Launched {
-		view.Provider, err = d.Drifted(ctx, class, claim.Status.ProviderID)
+	if view.Launched {
+		view.Provider, err = c.providerDrift(ctx, class, claim.Status.ProviderID)
 		if err != nil && !errors.Is(err, cloud.ErrNotFound) { // others look after what is gone
 			return "", fmt.Errorf("ask whether %s drifted: %w", claim.Name, err)
 		}
 	}
 	return drift.Reason(view), nil
+}
+
+// providerDrift returns in what way an instance differs for the provider from what its class would launch now.
+func (c *Controller) providerDrift(ctx context.Context, class cloud.ClassRef, instanceID string) (reason string, err error) {
+	if c.batches != nil && c.batches.DriftBatch(class) > 1 {
+		return c.batches.drifted(ctx, class, instanceID)
+	}
+	if d, able := c.Cloud.(cloud.Drifter); able {
+		return d.Drifted(ctx, class, instanceID)
+	}
+	return "", nil
 }
 
 // consolidateAfterElapsed reports whether consolidateAfter has elapsed since the last pod event of a

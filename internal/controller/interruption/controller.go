@@ -2,6 +2,8 @@
 // instance will be reclaimed at a known time, the loop writes on its claim by when its drain must
 // begin; the disruption loop launches a replacement before that, as far as the time allows. The
 // claim of an instance that is gone or broken is deleted at once.
+//
+// Read controller.go, and conditions.go for notices that are conditions of Nodes.
 package interruption
 
 import (
@@ -40,7 +42,8 @@ const (
 
 // Loop is the loop. Its fields are set once, before Register.
 type Loop struct {
-	Client  client.Client
+	Client client.Client
+	// Watcher gets the notices; nil: there are none but conditions of Nodes.
 	Watcher cloud.Watcher
 	// Kinds are the node classes of the cloud.
 	Kinds   []schema.GroupVersionKind

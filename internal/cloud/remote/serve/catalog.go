@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/wire"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
@@ -68,6 +69,8 @@ func (s *sold) find(name string) (int, bool) {
 
 // Catalog sends the instance types of a class, and what changes.
 func (s *Server) Catalog(request *providerv1.CatalogRequest, stream grpc.ServerStreamingServer[providerv1.CatalogPage]) error {
+	changed := s.follow(classRef(request.GetClass())) // before they are read, so that no change is missed
+	defer s.unfollow(changed)
 	now, err := s.read(stream.Context(), request.GetClass(), nil)
 	if err != nil {
 		return err
@@ -88,19 +91,52 @@ func (s *Server) Catalog(request *providerv1.CatalogRequest, stream grpc.ServerS
 		case <-stream.Context().Done():
 			return nil
 		case <-alive.C:
-			err = stream.Send(&providerv1.CatalogPage{Revision: now.revision})
+			if err := stream.Send(&providerv1.CatalogPage{Revision: now.revision}); err != nil {
+				return err
+			}
+			continue
 		case <-poll.C:
-			var next *sold
-			if next, err = s.read(stream.Context(), request.GetClass(), now); err != nil {
-				return err // the controller keeps what it has, and asks again
-			}
-			if next.revision != now.revision {
-				err = sendChanges(stream, now, next)
-			}
-			now = next
+		case <-changed:
 		}
+		next, err := s.read(stream.Context(), request.GetClass(), now)
 		if err != nil {
-			return err
+			return err // the controller keeps what it has, and asks again
+		}
+		if next.revision != now.revision {
+			if err := sendChanges(stream, now, next); err != nil {
+				return err
+			}
+		}
+		now = next
+	}
+}
+
+// follow returns a channel that has a value after the provider has said that the types of a class have changed.
+func (s *Server) follow(class cloud.ClassRef) chan struct{} {
+	changed := make(chan struct{}, 1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams[changed] = class.Object()
+	return changed
+}
+
+func (s *Server) unfollow(changed chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, changed)
+}
+
+// typesChanged wakes the streams of a class.
+func (s *Server) typesChanged(class cloud.ClassRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for changed, of := range s.streams {
+		if of != class.Object() {
+			continue
+		}
+		select {
+		case changed <- struct{}{}:
+		default: // it has not read since the last change
 		}
 	}
 }

@@ -10,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,8 +43,11 @@ type Options struct {
 	// ClusterUID is the UID of namespace kube-system of the cluster that the provider works for. Others
 	// are refused. Empty: the provider's instances are taken to be those of whoever asks.
 	ClusterUID string
-	// Poll is how often the provider's instance types are asked for while a controller follows them;
-	// zero: every ten seconds.
+	// IDPrefix is what the IDs of the provider's instances begin with, and those of no other provider; empty: they have no
+	// form of their own.
+	IDPrefix string
+	// Poll is how often the provider's instance types are asked for while a controller follows them and the provider
+	// does not say that they have changed; zero: every ten seconds.
 	Poll time.Duration
 	// Alive is how often something is written to streams on which nothing happens; zero: every 20
 	// seconds.
@@ -59,6 +65,10 @@ type Server struct {
 	providerv1.UnimplementedProviderServer
 	provider cloud.Provider
 	opts     Options
+
+	mu sync.Mutex
+	// streams are the streams of Catalog, each with its class; guarded by mu.
+	streams map[chan<- struct{}]cloud.ClassRef
 }
 
 // New returns a server.
@@ -72,7 +82,11 @@ func New(p cloud.Provider, opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{provider: p, opts: opts}
+	s := &Server{provider: p, opts: opts, streams: map[chan<- struct{}]cloud.ClassRef{}}
+	if changer, is := p.(cloud.TypesChanger); is {
+		changer.OnTypesChanged(s.typesChanged)
+	}
+	return s
 }
 
 // Listen listens on unix:///path, with a socket that only this user can open, or host:port. A socket
@@ -106,12 +120,13 @@ func (s *Server) Register(g grpc.ServiceRegistrar) { providerv1.RegisterProvider
 // Describe says what the provider is and can.
 func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*providerv1.DescribeResponse, error) {
 	d := &wire.Description{
-		Name: s.provider.Name(), Version: s.opts.Version, Epoch: s.opts.Epoch,
+		Name: s.provider.Name(), Version: s.opts.Version, Epoch: s.opts.Epoch, IDPrefix: s.opts.IDPrefix,
 		ClassKinds: s.provider.ClassKinds(), Vocabulary: s.provider.Vocabulary(),
 		Capabilities: map[providerv1.Capability]bool{providerv1.Capability_CAPABILITY_CATALOG_FOLLOW: true},
 	}
 	if _, able := s.provider.(cloud.Drifter); able {
 		d.Capabilities[providerv1.Capability_CAPABILITY_DRIFT] = true
+		d.Capabilities[providerv1.Capability_CAPABILITY_DRIFT_BATCH] = true
 	}
 	if _, able := s.provider.(cloud.Watcher); able {
 		d.Capabilities[providerv1.Capability_CAPABILITY_NOTICES] = true
@@ -121,6 +136,9 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 	}
 	if r, able := s.provider.(cloud.Repairer); able {
 		d.Repair = r.RepairPolicies()
+	}
+	if n, able := s.provider.(cloud.ConditionNoticer); able {
+		d.Conditions = n.ConditionNotices()
 	}
 	return wire.Describe(d), nil
 }
@@ -212,7 +230,7 @@ func (s *Server) List(request *providerv1.ListRequest, stream grpc.ServerStreami
 	}
 }
 
-// Drift says which instances have drifted from their class.
+// Drift says which instances have drifted from their class. Those of which that is not known are left out.
 func (s *Server) Drift(ctx context.Context, request *providerv1.DriftRequest) (*providerv1.DriftResponse, error) {
 	drifter, able := s.provider.(cloud.Drifter)
 	if !able {
@@ -221,19 +239,51 @@ func (s *Server) Drift(ctx context.Context, request *providerv1.DriftRequest) (*
 	if len(request.GetIds()) > idsMax {
 		return nil, status.Errorf(codes.InvalidArgument, "%d ids; there may be %d", len(request.GetIds()), idsMax)
 	}
-	response := &providerv1.DriftResponse{Reasons: map[string]string{}}
-	for _, id := range request.GetIds() {
-		reason, err := drifter.Drifted(ctx, classRef(request.GetClass()), id)
+	class, response := classRef(request.GetClass()), &providerv1.DriftResponse{Reasons: map[string]string{}}
+	answers, err := drifts(ctx, drifter, class, request.GetIds())
+	if err != nil {
+		return nil, failed(err)
+	}
+	for id, answer := range answers {
 		switch {
-		case errors.Is(err, cloud.ErrNotFound):
+		case errors.Is(answer.Err, cloud.ErrNotFound):
 			response.NotFound = append(response.NotFound, id)
-		case err != nil:
-			return nil, failed(err)
-		case reason != "":
-			response.Reasons[id] = reason
+		case answer.Err != nil && len(answers) == 1:
+			return nil, failed(answer.Err)
+		case answer.Err != nil: // it is not known
+		case answer.Reason == "":
+			response.NotDrifted = append(response.NotDrifted, id)
+		default:
+			response.Reasons[id] = answer.Reason
 		}
 	}
 	return response, nil
+}
+
+// drifts asks a provider about many instances, at once if it can be asked so.
+func drifts(ctx context.Context, drifter cloud.Drifter, class cloud.ClassRef, ids []string) (map[string]cloud.Drift, error) {
+	answers := make(map[string]cloud.Drift, len(ids))
+	most := 0
+	batcher, able := drifter.(cloud.DriftBatcher)
+	if able {
+		most = batcher.DriftBatch(class)
+	}
+	if most < 2 {
+		for _, id := range ids {
+			var answer cloud.Drift
+			answer.Reason, answer.Err = drifter.Drifted(ctx, class, id)
+			answers[id] = answer
+		}
+		return answers, nil
+	}
+	for batch := range slices.Chunk(ids, most) {
+		some, err := batcher.DriftedOf(ctx, class, batch)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(answers, some)
+	}
+	return answers, nil
 }
 
 // Reboot restarts an instance.

@@ -15,12 +15,17 @@ import (
 )
 
 // Minor is the minor version of the protocol that this program speaks.
-const Minor = 0
+const Minor = 1
 
 const (
 	kindsMax, keysMax, policiesMax = 20, 500, 100
 	tolerationMax                  = 7 * 24 * time.Hour
 )
+
+// prefixBytesMax bounds a prefix of instance IDs.
+const prefixBytesMax = 100
+
+var idPrefix = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[!-~]*$`)
 
 // Description is what a provider says it is.
 type Description struct {
@@ -28,23 +33,26 @@ type Description struct {
 	ClassKinds           []schema.GroupVersionKind
 	Vocabulary           cloud.Vocabulary
 	Repair               []cloud.RepairPolicy
+	Conditions           []cloud.ConditionNotice
 	Limits               Limits
+	// IDPrefix is what IDs of instances begin with; empty: they have no form of their own.
+	IDPrefix string
 	// Capabilities has those that this program knows.
 	Capabilities map[providerv1.Capability]bool
 }
 
 // Limits are what a provider wants to be asked at most; 0: no limit.
-type Limits struct{ Batch, Parallel, Offerings int }
+type Limits struct{ Batch, Parallel, Offerings, Drift int }
 
 // Describe returns the message for a description.
 func Describe(d *Description) *providerv1.DescribeResponse {
 	out := &providerv1.DescribeResponse{
-		Name: d.Name, Version: d.Version, ProtocolMinor: Minor, Epoch: d.Epoch,
+		Name: d.Name, Version: d.Version, ProtocolMinor: Minor, Epoch: d.Epoch, InstanceIdPrefix: d.IDPrefix,
 		Vocabulary: &providerv1.Vocabulary{
 			WellKnown: d.Vocabulary.WellKnown, RestrictedDomains: d.Vocabulary.RestrictedDomains,
 			ReservationKey: d.Vocabulary.ReservationKey, ReservationKeys: d.Vocabulary.ReservationKeys,
 		},
-		Limits: &providerv1.Limits{LaunchBatch: uint32(d.Limits.Batch), LaunchParallel: uint32(d.Limits.Parallel), OfferingsPerItem: uint32(d.Limits.Offerings)},
+		Limits: &providerv1.Limits{LaunchBatch: uint32(d.Limits.Batch), LaunchParallel: uint32(d.Limits.Parallel), OfferingsPerItem: uint32(d.Limits.Offerings), DriftBatch: uint32(d.Limits.Drift)},
 	}
 	for _, k := range d.ClassKinds {
 		out.ClassKinds = append(out.ClassKinds, &providerv1.ClassKind{Group: k.Group, Version: k.Version, Kind: k.Kind})
@@ -53,6 +61,9 @@ func Describe(d *Description) *providerv1.DescribeResponse {
 		if d.Capabilities[c] {
 			out.Capabilities = append(out.Capabilities, c)
 		}
+	}
+	for i := range d.Conditions {
+		out.ConditionNotices = append(out.ConditionNotices, conditionNotice(&d.Conditions[i]))
 	}
 	for i := range d.Repair {
 		out.RepairPolicies = append(out.RepairPolicies, repairPolicy(&d.Repair[i]))
@@ -78,12 +89,12 @@ func repairPolicy(p *cloud.RepairPolicy) *providerv1.RepairPolicy {
 // ParseDescribe reads a description. The error says what the provider must mend.
 func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 	d := &Description{
-		Name: in.GetName(), Version: Text(in.GetVersion()), Epoch: in.GetEpoch(),
+		Name: in.GetName(), Version: Text(in.GetVersion()), Epoch: in.GetEpoch(), IDPrefix: in.GetInstanceIdPrefix(),
 		Vocabulary: cloud.Vocabulary{
 			WellKnown: in.GetVocabulary().GetWellKnown(), RestrictedDomains: in.GetVocabulary().GetRestrictedDomains(),
 			ReservationKey: in.GetVocabulary().GetReservationKey(), ReservationKeys: in.GetVocabulary().GetReservationKeys(),
 		},
-		Limits:       Limits{limit(in.GetLimits().GetLaunchBatch()), limit(in.GetLimits().GetLaunchParallel()), limit(in.GetLimits().GetOfferingsPerItem())},
+		Limits:       limits(in.GetLimits()),
 		Capabilities: map[providerv1.Capability]bool{},
 	}
 	for _, c := range in.GetCapabilities() {
@@ -96,6 +107,9 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 	}
 	if err := checkID("epoch", d.Epoch); err != nil {
 		return nil, err
+	}
+	if d.IDPrefix != "" && (len(d.IDPrefix) > prefixBytesMax || !idPrefix.MatchString(d.IDPrefix)) {
+		return nil, fmt.Errorf("instance_id_prefix %q must begin with a scheme, as shop://, and have %d bytes at most", Text(d.IDPrefix), prefixBytesMax)
 	}
 	if err := d.parseKinds(in.GetClassKinds()); err != nil {
 		return nil, err
@@ -113,7 +127,39 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 		}
 		d.Repair = append(d.Repair, policy)
 	}
-	return d, nil
+	return d, d.parseConditions(in.GetConditionNotices())
+}
+
+func conditionNotice(n *cloud.ConditionNotice) *providerv1.ConditionNotice {
+	return &providerv1.ConditionNotice{
+		ConditionType: n.ConditionType, ConditionStatus: n.ConditionStatus, ReasonRegex: n.ReasonRegex,
+		Kind: noticeKind(n.Kind), EndsRegex: n.EndsRegex, WithinMs: n.Within.Milliseconds(),
+	}
+}
+
+func (d *Description) parseConditions(in []*providerv1.ConditionNotice) error {
+	if err := checkCount("condition_notices", len(in), policiesMax); err != nil {
+		return err
+	}
+	for i, n := range in {
+		if len(n.GetReasonRegex()) > textBytesMax || len(n.GetEndsRegex()) > textBytesMax {
+			return fmt.Errorf("condition_notices[%d]: reason_regex and ends_regex may have %d bytes", i, textBytesMax)
+		}
+		kind, known := noticeKinds[n.GetKind()]
+		if !known && n.GetKind() != providerv1.NoticeKind_NOTICE_KIND_UNSPECIFIED {
+			continue // of a later version
+		}
+		d.Conditions = append(d.Conditions, cloud.ConditionNotice{
+			ConditionType: Text(n.GetConditionType()), ConditionStatus: Text(n.GetConditionStatus()), ReasonRegex: n.GetReasonRegex(),
+			Kind: kind, EndsRegex: n.GetEndsRegex(), Within: Millis(n.GetWithinMs(), tolerationMax),
+		})
+	}
+	_, err := cloud.NewNodeNotices(d.Conditions)
+	return err
+}
+
+func limits(in *providerv1.Limits) Limits {
+	return Limits{Batch: limit(in.GetLaunchBatch()), Parallel: limit(in.GetLaunchParallel()), Offerings: limit(in.GetOfferingsPerItem()), Drift: limit(in.GetDriftBatch())}
 }
 
 func limit(n uint32) int { return int(min(n, math.MaxInt32)) }

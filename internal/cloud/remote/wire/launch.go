@@ -2,9 +2,7 @@ package wire
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"time"
 
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
@@ -187,14 +185,19 @@ var noticeKinds = map[providerv1.NoticeKind]cloud.NoticeKind{ //nolint:gocheckno
 	providerv1.NoticeKind_NOTICE_KIND_ZONE_RESTORED:         cloud.ZoneRestored,
 }
 
-// Notice returns the message for a notice; unspecified if the protocol has no such kind.
-func Notice(n cloud.Notice) *providerv1.Notice {
-	out := &providerv1.Notice{InstanceId: n.InstanceID, Zone: n.Zone}
-	for _, kind := range slices.Sorted(maps.Keys(noticeKinds)) {
-		if noticeKinds[kind] == n.Kind {
-			out.Kind = kind
+// noticeKind returns the protocol's kind; unspecified if it has none.
+func noticeKind(k cloud.NoticeKind) (found providerv1.NoticeKind) {
+	for kind, is := range noticeKinds {
+		if is == k {
+			found = kind
 		}
 	}
+	return found
+}
+
+// Notice returns the message for a notice; unspecified if the protocol has no such kind.
+func Notice(n cloud.Notice) *providerv1.Notice {
+	out := &providerv1.Notice{InstanceId: n.InstanceID, Zone: n.Zone, Kind: noticeKind(n.Kind)}
 	if !n.Ends.IsZero() {
 		out.EndsUnixMs = n.Ends.UnixMilli()
 	}
