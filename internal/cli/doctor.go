@@ -52,7 +52,7 @@ The exit status is 0 if nothing has failed, else 1 (docs/reference/doctor.md).`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&input.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
-	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "as of the controller: aws, clusterapi, kwok or remote, or several with commas between; only of aws an account is checked")
+	fs.StringVar(&input.provider, "cloud-provider", cmp.Or(os.Getenv("CLOUD_PROVIDER"), "aws"), "as of the controller: aws, clusterapi, kwok or remote, or several with commas between; of aws the account is checked, of clusterapi the management cluster")
 	fs.StringVar(&input.management, "cluster-api-kubeconfig", "", "clusterapi: how to reach the management cluster; empty: it is the same cluster")
 	fs.StringVar(&input.namespace, "cluster-api-namespace", "", "clusterapi: the namespace of the management cluster that has the Cluster; empty: any")
 	fs.StringVar(&input.cluster, "cluster-name", os.Getenv("CLUSTER_NAME"), "name of the EKS cluster, and value of the tag karpenter.sh/discovery")
