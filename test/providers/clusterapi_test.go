@@ -50,7 +50,7 @@ const (
 )
 
 // The kinds of the management cluster.
-var ( //nolint:gochecknoglobals // constants that Go cannot spell
+var (
 	coreVersion  = schema.GroupVersion{Group: "cluster.x-k8s.io", Version: "v1beta2"}
 	infraVersion = schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta1"}
 	bootVersion  = schema.GroupVersion{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2"}
@@ -64,7 +64,7 @@ var ( //nolint:gochecknoglobals // constants that Go cannot spell
 // the world's cloud for them.
 func clusterAPIProvider() provider {
 	return provider{
-		troubles: map[trouble]float64{managementDown: 0.2, writeLost: 0.2, machineDeleted: 0.01}, start: startClusterAPI,
+		troubles: map[trouble]float64{managementDown: 0.2, writeLost: 0.4, machineDeleted: 0.01}, start: startClusterAPI,
 		// It cannot reboot, and knows no images but those of templates.
 		without: []world.Fault{world.Reboots, world.Drift},
 	}
@@ -103,12 +103,13 @@ const answersMost = 10
 
 // call begins a call of the provider, within which the management cluster may go.
 func (m *management) call(ctx context.Context) context.Context {
-	m.reconcile()
+	ctx = context.WithoutCancel(ctx) // the world goes on when the answer is there, whoever was killed meanwhile
+	m.reconcile(ctx)
 	m.left.Store(-1)
 	if m.draw(managementDown) != "" {
 		m.left.Store(m.rand.Int64N(answersMost))
 	}
-	return context.WithoutCancel(ctx) // the world goes on when the answer is there, whoever was killed meanwhile
+	return ctx
 }
 
 // isGone reports whether a request is not answered.
@@ -253,8 +254,7 @@ func (m *management) reached(s world.Seam) client.WithWatch {
 }
 
 // reconcile has Cluster API's controllers do what there is to do.
-func (m *management) reconcile() {
-	ctx := context.Background()
+func (m *management) reconcile(ctx context.Context) {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(machineKind)
 	if err := m.List(ctx, all); err != nil {
@@ -301,7 +301,7 @@ func (m *management) finalize(ctx context.Context, o *unstructured.Unstructured)
 	}
 	instances, err := m.seam.Cloud.List(ctx)
 	if err != nil {
-		return nil // the cloud is not there; the next time
+		return nil //nolint:nilerr // the cloud is not there: the next time
 	}
 	for i := range instances {
 		if instances[i].Token == string(o.GetUID()) {

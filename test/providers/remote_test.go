@@ -42,7 +42,7 @@ func remoteProvider() provider {
 
 func startRemote(t *testing.T, w *wire) func(world.Seam) cloud.Provider {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wire") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "wire") //nolint:usetesting // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func startRemote(t *testing.T, w *wire) func(world.Seam) cloud.Provider {
 		lives++
 		w.seam, w.isUp = s, false
 		address := "unix://" + filepath.Join(dir, fmt.Sprint(lives))
-		listener, err := serve.Listen(context.Background(), address)
+		listener, err := serve.Listen(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func startRemote(t *testing.T, w *wire) func(world.Seam) cloud.Provider {
 			_ = link.Close()
 			g.Stop()
 		})
-		d, err := link.Describe(context.Background())
+		d, err := link.Describe(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
