@@ -31,7 +31,7 @@ func TestDocsHaveEverySentence(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sentences (-suite +page):\n%s", diff)
 	}
-	tests := testsBelow(t, "../..")
+	tests := testsBelow(t, "../..") + testsBelow(t, "../../../test")
 	for _, name := range regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1) {
 		if !strings.Contains(tests, "func "+name[1]+"(") {
 			t.Errorf("the page names %s, which does not exist", name[1])

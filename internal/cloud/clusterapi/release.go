@@ -37,6 +37,20 @@ func ReadHeld(ctx context.Context, c client.WithWatch, namespace, uid string) (*
 // Len returns how many there are.
 func (h *Held) Len() int { return len(h.objects) }
 
+// Without returns the names of those whose NodeClaim is gone: none has the UID that they were launched for, and none has their
+// provider ID.
+func (h *Held) Without(claims map[types.UID]bool, providerIDs map[string]bool) (names []string) {
+	for i := range h.objects {
+		o := &h.objects[i]
+		r, err := readRecord(o)
+		if err == nil && r.Token != "" && claims[types.UID(r.Token)] || providerIDs[fields(o.Object).text("spec", "providerID")] {
+			continue
+		}
+		names = append(names, o.GetNamespace()+"/"+o.GetName())
+	}
+	return names
+}
+
 // Release takes the hook off, and has Cluster API drain them when somebody deletes them.
 func (h *Held) Release(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null,%q:null}}}`, drainHook, noDrain, noVolumeWait)

@@ -96,6 +96,7 @@ func (c *chaos) begin() {
 func (c *chaos) arm() {
 	w := c.w
 	off := func(f Fault) bool { return slices.Contains(w.opts.Without, f) }
+	named := func(f Fault) bool { return slices.Contains(w.opts.With, f) }
 	for _, faults := range [][]Fault{writeFaults, launchFaults, joinFaults, volumeFaults, thinkFaults} {
 		for _, f := range faults {
 			p := math.Pow(10, -1.3-2*w.rand.Float64()) // 5 % … 0.05 %
@@ -108,12 +109,19 @@ func (c *chaos) arm() {
 			if on := w.chance(0.6); (on || w.opts.Ordinary) && !off(f) && c.stormy {
 				c.odds[f] = p
 			}
+			if named(f) {
+				c.odds[f] = namedOdds
+			}
 		}
 	}
 	c.slow = w.between(0, 20*time.Second)
 	for _, t := range timed {
 		mean := time.Duration(float64(c.meanOf(t.fault, t.mean)) * math.Pow(4, w.rand.Float64()*2-1))
-		if on := w.chance(0.7); (on || t.fault == Scale || w.opts.Ordinary) && !off(t.fault) && c.stormy {
+		on := w.chance(0.7)
+		if named(t.fault) {
+			on, mean = true, namedMean
+		}
+		if (on || t.fault == Scale || w.opts.Ordinary) && !off(t.fault) && c.stormy {
 			c.again(t.fault, mean, t.does)
 		}
 	}

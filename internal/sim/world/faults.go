@@ -58,6 +58,13 @@ var (
 	thinkFaults  = []Fault{ThinksLong}
 )
 
+const (
+	// namedOdds is the probability of a fault that Options.With names, namedMean the mean time between two of one that
+	// strikes from time to time.
+	namedOdds = 0.5
+	namedMean = 3 * time.Minute
+)
+
 // slowest is how long an answer takes at most that comes, or a decision.
 const slowest = 3 * time.Second
 
@@ -76,7 +83,13 @@ func (c *chaos) onLaunch() Fault { return c.draw(launchFaults) }
 // onThought decides whether a decision takes long.
 func (c *chaos) onThought() Fault { return c.draw(thinkFaults) }
 
-func (c *chaos) cloudFails() bool { return c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown]) }
+func (c *chaos) cloudFails() bool {
+	fails := c.odds[CloudDown] > 0 && c.w.chance(c.odds[CloudDown])
+	if fails {
+		c.w.count(string(CloudDown))
+	}
+	return fails
+}
 
 func (c *chaos) draw(faults []Fault) Fault {
 	if !c.stormy {

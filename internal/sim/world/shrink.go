@@ -42,11 +42,14 @@ func kindOfViolation(said string) string {
 	return regexp.MustCompile(`[a-z]+-[-0-9a-z:/.]+|[0-9a-z.]*[0-9][0-9a-z.%]*`).ReplaceAllString(said, "_")
 }
 
-// Faults returns all there are.
-func Faults() []Fault {
-	faults := append(append(append([]Fault(nil), writeFaults...), launchFaults...), joinFaults...)
+// Faults returns all there are, and what else seeds draw.
+func Faults() (faults []Fault) {
+	for _, some := range [][]Fault{writeFaults, launchFaults, joinFaults, volumeFaults, thinkFaults} {
+		faults = append(faults, some...)
+	}
 	for _, t := range timed {
 		faults = append(faults, t.fault)
 	}
-	return append(faults, AbsurdPods, HeavyPods, StaticPools, Buffers, Gangs, Reboots, RebootRefused, RebootError, RebootLost, RebootCrash, NeverBoots)
+	return append(faults, AbsurdPods, HeavyPods, StaticPools, Buffers, Gangs, Reboots, RebootRefused, RebootError, RebootLost, RebootCrash, NeverBoots,
+		LateIDs, LateFailures, StuckLaunches, LateNotices)
 }

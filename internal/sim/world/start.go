@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/interruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
@@ -41,7 +42,7 @@ func (w *World) startProcess() {
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("world", pflag.ContinueOnError))
 	settings.FeatureGates = w.gates()
-	seam := &provider{p: p, cloud: w.cloud}
+	seam := p.seam()
 	p.parts = &operator.Parts{
 		Manager: &fakeManager{p: p, client: apply.ReadYourWrites(p.client, p.now)}, Settings: settings, Cloud: seam, Nominations: p.client, Now: p.now,
 		Events:  observe.NewRecorder(eventRecorder{w: w}, p.now),
@@ -65,6 +66,19 @@ func (w *World) startProcess() {
 		p.after(w.between(10*time.Millisecond, 400*time.Millisecond), func() { n.relist(true) })
 	}
 	p.after(w.between(500*time.Millisecond, 2*time.Second), p.run)
+}
+
+// seam returns the process's provider.
+func (p *process) seam() cloud.Provider {
+	w := p.w
+	own := &provider{p: p, cloud: w.cloud}
+	if w.opts.Seam == nil {
+		return own
+	}
+	return w.opts.Seam(Seam{
+		Cloud: own, Types: w.cloud.types, Now: p.now, Time: func() time.Time { return w.at }, May: p.mayAct,
+		IsStormy: func() bool { return w.chaos.stormy }, Count: w.count,
+	})
 }
 
 // gates returns the feature gates: those of what there is in this world are on.

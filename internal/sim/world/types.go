@@ -41,17 +41,36 @@ type Options struct {
 	Ordinary bool
 	// Without are faults that do not happen, by name.
 	Without []Fault
-	// With are things that there are for sure which the seed draws in some worlds, by name: StaticPools.
+	// With are things that there are for sure which the seed draws in some worlds, by name: StaticPools. Faults that are
+	// named strike often.
 	With []Fault
 	// Arrivals has pods arrive as one pattern says, in a world without faults, and measures what they
 	// wait for and cost; nil: the load is drawn.
 	Arrivals *Arrivals
 	// Mutant changes what the product sees or does; nil: nothing.
 	Mutant *Mutant
+	// Seam returns the provider that a life of the product has in place of the world's cloud, which is behind it: Seam
+	// is called once for each life. Nil: the product has the cloud itself.
+	Seam func(Seam) cloud.Provider
 	// Journal gets a line for each thing that happens; nil: nobody does.
 	Journal io.Writer
 	// Decisions is a directory for the product's own journal; empty: none is kept.
 	Decisions string
+}
+
+// Seam is what a provider that stands before the world's cloud gets. All of it may only be used while the product waits for
+// an answer of that provider, and by one goroutine at a time.
+type Seam struct {
+	// Cloud is the world's cloud, for one life of the product. Types are all that it ever has.
+	Cloud cloud.Provider
+	Types []*catalog.Type
+	// Now is the product's clock, Time the world's.
+	Now, Time func() time.Time
+	// May returns an error if nothing that this life of the product does has an effect any more.
+	May func() error
+	// IsStormy reports whether faults rage. Count counts one that struck, in Result.Stats.
+	IsStormy func() bool
+	Count    func(what string)
 }
 
 // World is one run.
