@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func ClusterAPI(ctx context.Context, c client.Client, management Management) []F
 	var ofClasses []Finding
 	var classes clusterapiv1alpha1.ClusterAPINodeClassList
 	switch err := c.List(ctx, &classes); {
-	case err != nil && !meta.IsNoMatchError(err): // that the definition is missing is said already
+	case err != nil && !isUnserved(err): // that the definition is missing is said already
 		ofClasses = append(ofClasses, Finding{Check: clusterapiv1alpha1.Kind, Status: checkup.Skipped, Found: err.Error()})
 	case len(classes.Items) == 0:
 		ofClasses = append(ofClasses, Finding{Check: clusterapiv1alpha1.Kind, Status: checkup.Warning, Found: "there is none, so no NodePool can have nodes of Cluster API", Remedy: "create one (docs/clusterapi.md)"})
@@ -116,7 +117,7 @@ func rights(ctx context.Context, management Management, needed []right) Finding 
 		where = "all namespaces"
 	}
 	remedy := fmt.Sprintf("give the account the Role of %s in the namespace that has the Cluster, and that namespace as --cluster-api-namespace", rightsFile)
-	slices.SortStableFunc(needed, func(a, b right) int { return strings.Compare(a.group+a.resource, b.group+b.resource) })
+	slices.SortFunc(needed, func(a, b right) int { return cmp.Or(strings.Compare(a.group+a.resource, b.group+b.resource), strings.Compare(a.verb, b.verb)) })
 	needed = slices.Compact(needed)
 	var missing []string
 	for _, r := range needed {
@@ -189,7 +190,7 @@ func orphans(ctx context.Context, c client.Client, management Management) Findin
 		return skipped(err)
 	}
 	var claims karpenterv1.NodeClaimList
-	if err := c.List(ctx, &claims); err != nil && !meta.IsNoMatchError(err) {
+	if err := c.List(ctx, &claims); err != nil && !isUnserved(err) {
 		return skipped(err)
 	}
 	uids, ids := map[types.UID]bool{}, map[string]bool{}
