@@ -128,13 +128,13 @@ type PlannedNode struct {
 	Types        int     `json:"types"`
 	PriceHourly  float64 `json:"priceHourlyDollars"`
 	Pods         int     `json:"pods"`
-	// Landing says where its pods went; nil: that is not known, or not yet.
-	Landing *Landing `json:"landing,omitempty"`
+	// Landed says where its pods went; nil: that is not known, or not yet.
+	Landed *LaunchOutcome `json:"podsOutcome,omitempty"`
 }
 
-// Landing says where the pods of a launch went. Pods that were to be evicted from another node are not counted: they
+// LaunchOutcome says where the pods of a launch went. Pods that were to be evicted from another node are not counted: they
 // come back under other names.
-type Landing struct {
+type LaunchOutcome struct {
 	// There of Pods were seen on the launch's node; the others went elsewhere, are gone or still waited at At.
 	There int       `json:"there"`
 	Pods  int       `json:"pods"`

@@ -57,7 +57,7 @@ func PoolOf(s *State, name string) (PoolView, bool) {
 		return &v.Types[k]
 	}
 	for _, t := range s.Snapshot.Pools[at].Types {
-		of(t.Name).offers(t)
+		of(t.Name).addOfferings(t)
 	}
 	var drifted []*cluster.Node
 	for i := range s.Snapshot.Nodes {
@@ -84,8 +84,8 @@ func PoolOf(s *State, name string) (PoolView, bool) {
 	return v, true
 }
 
-// offers takes in what there is of an instance type.
-func (p *PoolType) offers(t *catalog.Type) {
+// addOfferings takes in what there is of an instance type.
+func (p *PoolType) addOfferings(t *catalog.Type) {
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
 		p.Offerings++

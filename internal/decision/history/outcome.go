@@ -80,7 +80,7 @@ func resultOf(actions []view.Action, said []*teller) *view.Result {
 	for i := range actions {
 		a := &actions[i]
 		for k := range a.Launch {
-			if l := a.Launch[k].Landing; l != nil {
+			if l := a.Launch[k].Landed; l != nil {
 				r.PodsPlanned, r.PodsThere = r.PodsPlanned+l.Pods, r.PodsThere+l.There
 			}
 		}

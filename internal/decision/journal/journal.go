@@ -10,7 +10,7 @@
 // crash cut short is skipped and reported, and the others are as good as before.
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
-// line.go (how it is written), timeline.go, landing.go (where the pods of launches went), pieces.go, disk.go,
+// line.go (how it is written), timeline.go, landed.go (where the pods of launches went), pieces.go, disk.go,
 // read.go and recall.go (files), explain.go and node.go (what a decision says), subject.go (what can be asked
 // about), ask.go (answers), serve.go (HTTP).
 package journal
@@ -93,7 +93,7 @@ type Journal struct {
 	last  map[asker]*last
 	lines *timelines
 	// awaiting are the launches of which it is not known yet where their pods went.
-	awaiting landings
+	awaiting awaiting
 	// seen are the newest snapshots of the loops that see the whole cluster.
 	seen map[record.Loop]*cluster.Snapshot
 	// live says what subjects are now; nil: nothing does.
@@ -132,7 +132,7 @@ func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, queue: make(chan handed, queueMax), ids: numbering{newest: map[asker]numbered{}}, store: newStore(memory),
 		last: map[asker]*last{}, lines: newTimelines(int(min(statementsMax, memory/statementBytes))), seen: map[record.Loop]*cluster.Snapshot{},
-		awaiting: newLandings(),
+		awaiting: newAwaiting(),
 	}
 	if opts.Dir == "" {
 		return j, nil

@@ -62,7 +62,7 @@ type Head struct {
 	// Also are the IDs of those of them that had others: the newest.
 	Also []ID `json:"also,omitempty"`
 	// Landed says where the pods of its launches went, of those of which that is known.
-	Landed []Landing `json:"landed,omitempty"`
+	Landed []LaunchOutcome `json:"landed,omitempty"`
 }
 
 // same says that a decision was come to again: so many times more, the last at Until.

@@ -177,7 +177,7 @@ func (p *printer) launchNames(a *view.Action) string {
 func cameTo(a *view.Action) string {
 	var parts []string
 	for i := range a.Launch {
-		if l := a.Launch[i].Landing; l != nil {
+		if l := a.Launch[i].Landed; l != nil {
 			parts = append(parts, wherePlanned(l.There, l.Pods))
 		}
 	}

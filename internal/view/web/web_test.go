@@ -67,7 +67,7 @@ func (d done) actions() []view.Action {
 			Launch:  []view.PlannedNode{{Pool: "general", Claim: "c2", InstanceType: "four", Types: 2, PriceHourly: 0.2, Pods: 3}},
 			Outcome: &view.Outcome{Done: true, At: d.at(30), Decision: "3.aaaaaa", Deleted: 1, Why: "Expired"},
 		},
-		{At: d.at(0), Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: "provisioning", Pods: 1, PodNames: []string{"ns/p<img>"}, Launch: []view.PlannedNode{{Pool: "general", InstanceType: "four", PriceHourly: 0.2, Pods: 1, Landing: &view.Landing{There: 1, Pods: 2}}}, Why: "no capacity<img>", Ends: "when there is"},
+		{At: d.at(0), Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: "provisioning", Pods: 1, PodNames: []string{"ns/p<img>"}, Launch: []view.PlannedNode{{Pool: "general", InstanceType: "four", PriceHourly: 0.2, Pods: 1, Landed: &view.LaunchOutcome{There: 1, Pods: 2}}}, Why: "no capacity<img>", Ends: "when there is"},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
@@ -93,7 +94,7 @@ func TestPagesAtSize(t *testing.T) {
 			continue
 		}
 		run(t, tab, chromedp.Navigate("about:blank"))
-		if err := call(tab, network.ClearBrowserCache, network.ClearBrowserCacheParams{}); err != nil {
+		if err := call(tab, network.ClearBrowserCache, cdp.Empty{}); err != nil {
 			t.Fatal(err)
 		}
 		before := s.sent.Load()

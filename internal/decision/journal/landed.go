@@ -18,9 +18,9 @@ const (
 	awaitedFor = time.Hour
 )
 
-// Landing says where the pods of a launch went: of Pods that were planned for its node, There were seen on it.
+// LaunchOutcome says where the pods of a launch went: of Pods that were planned for its node, There were seen on it.
 // The others went elsewhere, are gone, or still waited when it was last looked, at At.
-type Landing struct {
+type LaunchOutcome struct {
 	// Launch is the launch's index in the plan.
 	Launch int       `json:"launch"`
 	Pods   int       `json:"pods"`
@@ -31,7 +31,7 @@ type Landing struct {
 // landed says where the pods of a decision's launch went.
 type landed struct {
 	ID ID `json:"id"`
-	Landing
+	LaunchOutcome
 }
 
 // awaited is a launch of which it is not yet known where its pods went.
@@ -41,7 +41,7 @@ type awaited struct {
 	since   time.Time
 	isThere bool // its NodeClaim was in a snapshot
 	isKnown bool // it is known where its pods went
-	Landing
+	LaunchOutcome
 	// waiting is how many of its pods had no node in the newest snapshot.
 	waiting int
 }
@@ -52,19 +52,22 @@ type awaitedPod struct {
 	isThere bool // it was seen on the launch's node
 }
 
-// landings watches in the snapshots of decisions where the pods of launches go. Pods that are evicted have other
+// awaiting watches in the snapshots of decisions where the pods of launches go. Pods that are evicted have other
 // names when they come back, so they are not among them: those of commands, and those of nodes that are going.
-type landings struct {
+type awaiting struct {
 	byClaim map[string]*awaited
 	pods    map[cluster.PodRef]awaitedPod
 }
 
-func newLandings() landings {
-	return landings{map[string]*awaited{}, map[cluster.PodRef]awaitedPod{}}
+func newAwaiting() awaiting {
+	return awaiting{map[string]*awaited{}, map[cluster.PodRef]awaitedPod{}}
 }
 
 // await begins to watch the launches of a decision for pending pods.
-func (l *landings) await(d *record.Decision, id ID) {
+func (l *awaiting) await(d *record.Decision, id ID) {
+	if len(d.Plan.Launches) == 0 {
+		return
+	}
 	evicted := map[cluster.PodRef]bool{}
 	for i := range d.Snapshot.Pending {
 		if p := &d.Snapshot.Pending[i]; p.Running {
@@ -76,7 +79,7 @@ func (l *landings) await(d *record.Decision, id ID) {
 		if i >= len(d.Claims) || d.Claims[i] == "" || len(l.byClaim) >= awaitedMost || len(l.pods)+len(pods) > awaitedPodsMost {
 			continue
 		}
-		a := &awaited{id: id, claim: d.Claims[i], since: d.At(), Landing: Landing{Launch: i}}
+		a := &awaited{id: id, claim: d.Claims[i], since: d.At(), LaunchOutcome: LaunchOutcome{Launch: i}}
 		for _, ref := range pods {
 			if !evicted[ref] {
 				a.Pods++
@@ -89,9 +92,9 @@ func (l *landings) await(d *record.Decision, id ID) {
 	}
 }
 
-// look looks where the pods are in a snapshot of the whole cluster, and returns by NodeClaim the launches of which
+// check looks where the pods are in a snapshot of the whole cluster, and returns by NodeClaim the launches of which
 // that is now known: all their pods have a node or are gone, the node is gone, or it was watched long enough.
-func (l *landings) look(snap *cluster.Snapshot) (known []*awaited) {
+func (l *awaiting) check(snap *cluster.Snapshot) (known []*awaited) {
 	if len(l.byClaim) == 0 {
 		return nil
 	}
@@ -127,14 +130,14 @@ func (l *landings) look(snap *cluster.Snapshot) (known []*awaited) {
 }
 
 // waits notes that a pod has no node.
-func (l *landings) waits(ref cluster.PodRef) {
+func (l *awaiting) waits(ref cluster.PodRef) {
 	if p, ok := l.pods[ref]; ok && !p.isThere {
 		p.of.waiting++
 	}
 }
 
 // arrived notes which pods of a launch are on its node.
-func (l *landings) arrived(n *cluster.Node, a *awaited) {
+func (l *awaiting) arrived(n *cluster.Node, a *awaited) {
 	for i := range n.Reschedulable {
 		ref := n.Reschedulable[i].PodRef
 		if p, ok := l.pods[ref]; ok && p.of == a && !p.isThere {
@@ -145,7 +148,7 @@ func (l *landings) arrived(n *cluster.Node, a *awaited) {
 }
 
 // forget ends the watch of a launch.
-func (l *landings) forget(known []*awaited) {
+func (l *awaiting) forget(known []*awaited) {
 	if len(known) == 0 {
 		return
 	}
@@ -161,14 +164,14 @@ func (l *landings) forget(known []*awaited) {
 
 // landed takes in where the pods of launches went.
 func (j *Journal) landed(snap *cluster.Snapshot) {
-	known := j.awaiting.look(snap)
+	known := j.awaiting.check(snap)
 	for _, a := range known {
 		a.At = snap.At
 		if k := j.find(a.id); k != nil {
-			k.head.Landed = append(k.head.Landed, a.Landing)
+			k.head.Landed = append(k.head.Landed, a.LaunchOutcome)
 		}
 		j.lines.landed(a)
-		j.toDisk((&line{Landed: &landed{a.id, a.Landing}}).bytes())
+		j.toDisk((&line{Landed: &landed{a.id, a.LaunchOutcome}}).bytes())
 	}
 	j.awaiting.forget(known)
 }

@@ -58,16 +58,16 @@ func TestWherePodsOfLaunchesWent(t *testing.T) {
 	later := func(minutes int) time.Time { return at.Add(time.Duration(minutes) * time.Minute) }
 	for name, c := range map[string]struct {
 		then []*record.Decision
-		want []Landing
+		want []LaunchOutcome
 	}{
-		"all are there":             {[]*record.Decision{seen(later(1), nil, ready("a", "p", "q"), ready("b", "r"))}, []Landing{{0, 2, 2, later(1)}, {1, 1, 1, later(1)}}},
-		"one is on another node":    {[]*record.Decision{seen(later(1), nil, ready("a", "p"), ready("b", "r", "q"))}, []Landing{{0, 2, 1, later(1)}, {1, 1, 1, later(1)}}},
+		"all are there":             {[]*record.Decision{seen(later(1), nil, ready("a", "p", "q"), ready("b", "r"))}, []LaunchOutcome{{0, 2, 2, later(1)}, {1, 1, 1, later(1)}}},
+		"one is on another node":    {[]*record.Decision{seen(later(1), nil, ready("a", "p"), ready("b", "r", "q"))}, []LaunchOutcome{{0, 2, 1, later(1)}, {1, 1, 1, later(1)}}},
 		"one waits":                 {[]*record.Decision{seen(later(1), []string{"q"}, ready("a", "p"), starting("b"))}, nil},
-		"one that waited has come":  {[]*record.Decision{seen(later(1), []string{"q", "r"}, ready("a", "p"), starting("b")), seen(later(2), []string{"r"}, ready("a", "p", "q"), starting("b"))}, []Landing{{0, 2, 2, later(2)}}},
-		"one was there and is gone": {[]*record.Decision{seen(later(1), []string{"q"}, ready("a", "p"), starting("b")), seen(later(2), []string{"r"}, ready("a", "q"), starting("b"))}, []Landing{{0, 2, 2, later(2)}}},
+		"one that waited has come":  {[]*record.Decision{seen(later(1), []string{"q", "r"}, ready("a", "p"), starting("b")), seen(later(2), []string{"r"}, ready("a", "p", "q"), starting("b"))}, []LaunchOutcome{{0, 2, 2, later(2)}}},
+		"one was there and is gone": {[]*record.Decision{seen(later(1), []string{"q"}, ready("a", "p"), starting("b")), seen(later(2), []string{"r"}, ready("a", "q"), starting("b"))}, []LaunchOutcome{{0, 2, 2, later(2)}}},
 		"the node is not yet known": {[]*record.Decision{seen(later(1), []string{"p", "q", "r"})}, nil},
-		"the node is gone":          {[]*record.Decision{seen(later(1), []string{"p", "q", "r"}, starting("a"), starting("b")), seen(later(2), []string{"p", "q", "r"}, starting("b"))}, []Landing{{0, 2, 0, later(2)}}},
-		"they wait for ever":        {[]*record.Decision{seen(later(61), []string{"p", "q", "r"}, starting("a"), starting("b"))}, []Landing{{0, 2, 0, later(61)}, {1, 1, 0, later(61)}}},
+		"the node is gone":          {[]*record.Decision{seen(later(1), []string{"p", "q", "r"}, starting("a"), starting("b")), seen(later(2), []string{"p", "q", "r"}, starting("b"))}, []LaunchOutcome{{0, 2, 0, later(2)}}},
+		"they wait for ever":        {[]*record.Decision{seen(later(61), []string{"p", "q", "r"}, starting("a"), starting("b"))}, []LaunchOutcome{{0, 2, 0, later(61)}, {1, 1, 0, later(61)}}},
 	} {
 		dir := t.TempDir()
 		j, _ := keep(t, Options{Dir: dir, DiskBytes: 1 << 20}, append([]*record.Decision{launched(at, []string{"a", "b"}, []string{"p", "q"}, []string{"r"})}, c.then...)...)
@@ -95,7 +95,7 @@ func TestPodsThatAreEvictedAreNotAwaited(t *testing.T) {
 	d := launched(story.Now(), []string{"a", "b"}, []string{"p", "q"}, []string{"r"})
 	d.Snapshot.Pending[0].Running, d.Snapshot.Pending[2].Running = true, true
 	j, _ := keep(t, Options{}, d, seen(story.Now().Add(time.Minute), nil, ready("a", "q"), ready("b")))
-	if diff := cmp.Diff([]Landing{{0, 1, 1, story.Now().Add(time.Minute)}}, j.kept[0].head.Landed); diff != "" {
+	if diff := cmp.Diff([]LaunchOutcome{{0, 1, 1, story.Now().Add(time.Minute)}}, j.kept[0].head.Landed); diff != "" {
 		t.Error(diff)
 	}
 	answers := j.Explain(Subject{Kind: KindClaim, Name: "a"})
@@ -106,7 +106,7 @@ func TestPodsThatAreEvictedAreNotAwaited(t *testing.T) {
 
 func TestWhatIsAwaitedIsBounded(t *testing.T) {
 	t.Parallel()
-	l := newLandings()
+	l := newAwaiting()
 	for n := range 3 * awaitedMost {
 		var pods []string
 		for i := range 1 + n%40 {
