@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,7 @@ func (f *shareFlags) share(cmd *cobra.Command, id journal.ID) error {
 	if err := journal.WriteShared(&text, []journal.Shared{{Head: e.Head, Decision: shared}}); err != nil {
 		return err
 	}
-	name := f.file
-	if name == "" {
-		name = "decision-" + e.ID.String() + ".txt"
-	}
+	name := cmp.Or(f.file, shareName(e.ID))
 	if err := writeFile(name, cmd.OutOrStdout(), text.Bytes()); err != nil {
 		return err
 	}
@@ -102,6 +100,9 @@ func (f *shareFlags) share(cmd *cobra.Command, id journal.ID) error {
 		e.ID, len(d.Snapshot.Pending), len(d.Snapshot.Nodes), len(d.Snapshot.Pools), name, float64(text.Len())/1e3, whatNames(f.redact))
 	return nil
 }
+
+// shareName returns the name of the file that a decision is written to.
+func shareName(id journal.ID) string { return "decision-" + id.String() + ".txt" }
 
 // whatNames says what names are in a file.
 func whatNames(redacted bool) string {

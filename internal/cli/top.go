@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type topFlags struct {
 	controllerFlags
 	session, record      string
 	journal              string
+	columns              []string
 	live, noColor, ascii bool
 }
 
@@ -38,7 +40,8 @@ func newTop() *cobra.Command {
 		Long: `Show the cluster in the terminal, once a second: the nodes with price and use, pending pods and what would
 help, NodeClaims, NodePools, decisions, what keeps nodes, what is next, what is short, who uses the money.
 Enter explains what the row under the cursor is about; / filters, and asks about a name that no row has;
-? lists the keys. No key changes the cluster.
+e shows its events, x saves a decision to a file in this directory, as dovetail share does, u copies the address of its page in
+the browser, $ shows the price over time; ? lists the keys. No key changes the cluster.
 
 The replica that leads is asked on its debug port, through the API server, as dovetail status does. Where
 no controller can be asked, the cluster is read from the API server alone, at most every five seconds (with
@@ -68,6 +71,7 @@ anything else fails.`,
 	cmd.Flags().StringVar(&f.session, "session", "", "play a recording instead of asking a cluster")
 	cmd.Flags().StringVar(&f.journal, "journal", "", "show a journal file, or the directory of controller --journal-dir, instead of asking a cluster")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what is shown to a file as well")
+	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "the columns of nodes to show, the most important first: "+strings.Join(tui.NodeColumns(), ", "))
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colors")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters alone")
 	return cmd
@@ -82,6 +86,9 @@ func (f *topFlags) check(cmd *cobra.Command) error {
 		return wrongUse(cmd, errors.New("--session plays a recording: nothing else is read or recorded"))
 	case f.live && (f.address != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--live asks no controller: leave out --address and --controller-namespace"))
+	}
+	if err := tui.CheckColumns(f.columns); err != nil {
+		return wrongUse(cmd, fmt.Errorf("--columns: %w", err))
 	}
 	return nil
 }
@@ -102,7 +109,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	}
 	dumb := os.Getenv("TERM") == "dumb"
 	opts := tui.Options{
-		Source: source, Now: time.Now, In: os.Stdin, Out: out, Environ: os.Environ(),
+		Source: source, Columns: f.columns, Helpers: f.helpers(source), Now: time.Now, In: os.Stdin, Out: out, Environ: os.Environ(),
 		Colors: !f.noColor && os.Getenv("NO_COLOR") == "" && !dumb, ASCII: f.ascii || dumb,
 	}
 	if f.record != "" {

@@ -29,7 +29,7 @@ func TestTopIsCalledWrongly(t *testing.T) {
 		"ui --journal /there/is/none":        {1, "read journal: stat /there/is/none"},
 		"top --session a --record b":         {2, "nothing else is read or recorded"},
 		"top --live --address localhost:1":   {2, "--live asks no controller"},
-		"top --columns a":                    {2, "unknown flag"},
+		"top --columns name,a":               {2, "--columns: there is no column \"a\"; there are name, pool"},
 		"top --session a --kubeconfig there": {2, "nothing else is read or recorded"},
 	} {
 		var out strings.Builder

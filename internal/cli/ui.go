@@ -14,9 +14,9 @@ func newUI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Make the controller's pages reachable, and print where",
 		Long: `Find the replica that leads, forward a local port to its debug port through the API server, and print
-the address of its pages: overview, nodes, pending pods, decisions, NodePools, blockers, what is next, offerings, cost.
-The pages change nothing and load nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the
-rights to list leases and to create pods/portforward.
+the address of its pages: overview, nodes, pending pods, decisions, NodePools, blockers, what is next, offerings, cost,
+and what a change would do, which is worked out by this command as dovetail whatif does. The pages change nothing and load nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the
+rights to list leases and to create pods/portforward, and for what a change would do those of dovetail savings.
 
 With --journal the pages are those of a file: one of a journal, its directory, or what dovetail share or
 report wrote. They show the cluster as the last decision in it saw it, and all decisions; what was learned of
@@ -47,13 +47,13 @@ The exit status is 5 when no controller can be reached.`,
 			if err := f.ask(cmd.Context(), "overview", nil, &view.Overview{}); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s/\n", address)
-			if given || address == addressForwarded {
-				return nil // it is reachable without us
+			if given || address == addressForwarded { // it is reachable without us
+				fmt.Fprintf(cmd.OutOrStdout(), "%s/\n", address)
+				return nil
 			}
 			fmt.Fprintln(cmd.ErrOrStderr(), "dovetail: open it in a browser; Ctrl-C ends it")
-			<-cmd.Context().Done()
-			return nil
+			a := &asker{flags: whatIfFlags{viewFlags: *f}}
+			return servePages(cmd.Context(), address, a.ask, cmd.OutOrStdout())
 		},
 	}
 	f.addController(cmd)

@@ -51,28 +51,37 @@ func (f *whatIfFlags) read(ctx context.Context) ([]client.Object, string, error)
 // answer asks what a change would do, and prints it. It reports whether it does anything.
 func (f *whatIfFlags) answer(cmd *cobra.Command, change *whatif.Change) (different bool, err error) {
 	done := reportWhenLong(cmd.ErrOrStderr(), "reading")
-	objects, name, err := f.read(cmd.Context())
+	in, err := f.input(cmd.Context(), change, time.Now())
 	done()
 	if err != nil {
 		return false, err
 	}
-	from, presumes, err := savings.CatalogFor(objects)
-	if err != nil {
-		return false, err
-	}
-	in := &whatif.Input{Objects: objects, Cluster: name, At: time.Now(), From: from, Presumes: presumes, Change: *change}
-	if err := f.askTerms(cmd.Context(), in); err != nil {
-		return false, err
-	}
-	in.Options.Disrupt.Terms.SpotToSpot = in.Options.Disrupt.Terms.SpotToSpot || f.spotToSpot
-	in.Options.Stop = stopAfter(cmd.Context(), forecastMost)
-	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("forecasting from %d objects", len(objects)))
+	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("forecasting from %d objects", len(in.Objects)))
 	v, err := whatif.Answer(in)
 	done()
 	if err != nil {
 		return false, err
 	}
 	return v.IsDifferent(), f.print(cmd.OutOrStdout(), v)
+}
+
+// input reads what a change is asked about.
+func (f *whatIfFlags) input(ctx context.Context, change *whatif.Change, at time.Time) (*whatif.Input, error) {
+	objects, name, err := f.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from, presumes, err := savings.CatalogFor(objects)
+	if err != nil {
+		return nil, err
+	}
+	in := &whatif.Input{Objects: objects, Cluster: name, At: at, From: from, Presumes: presumes, Change: *change}
+	if err := f.askTerms(ctx, in); err != nil {
+		return nil, err
+	}
+	in.Options.Disrupt.Terms.SpotToSpot = in.Options.Disrupt.Terms.SpotToSpot || f.spotToSpot
+	in.Options.Stop = stopAfter(ctx, forecastMost)
+	return in, nil
 }
 
 // stopAfter returns a function that reports whether it is time to stop.

@@ -273,6 +273,9 @@ func (m *model) bottom() string {
 	if fault := m.fault(); fault != "" {
 		return " " + m.theme.draw(m.theme.shorten(m.theme.inASCII(plain(fault)), m.width-1), alarm)
 	}
+	if m.notice != "" {
+		return " " + m.theme.shorten(m.theme.inASCII(plain(m.notice)), m.width-1)
+	}
 	h := help.New()
 	h.ShortSeparator, h.Ellipsis = "  ", m.theme.mark("…", "~")
 	h.Styles = help.Styles{ShortKey: m.theme.title, ShortDesc: m.theme.dim, Ellipsis: m.theme.dim}

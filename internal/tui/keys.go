@@ -16,7 +16,7 @@ import (
 type keyMap struct {
 	up, down, pageUp, pageDown, first, last                           key.Binding
 	open, back, filter, sort, reverse, pause, json, help, types, quit key.Binding
-	reason, divide, older, newer, slower, faster                      key.Binding
+	reason, divide, older, newer, slower, faster, events, save, link  key.Binding
 }
 
 func keys() keyMap {
@@ -35,6 +35,8 @@ func keys() keyMap {
 		reason: bind("r", "only rows of the next reason (of decisions: the next loop)", "r"), divide: bind("t", "cost: by namespace or by workload", "t"),
 		older: bind("[", "recording: the moment before", "["), newer: bind("]", "recording: the next moment", "]"),
 		slower: bind(",", "recording: half as fast", ","), faster: bind(".", "recording: twice as fast", "."),
+		events: bind("e", "events of what is open or under the cursor", "e"), save: bind("x", "save the decision that is open or under the cursor to a file", "x"),
+		link: bind("u", "copy the address of its page in the browser", "u"),
 	}
 }
 
@@ -46,7 +48,7 @@ func keyLines(m *model) (lines []string) {
 	lines = append(lines, "")
 	k := keys()
 	for _, b := range []key.Binding{
-		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.open, k.types, k.back, k.filter, k.reason, k.sort, k.reverse, k.divide, k.pause, k.json, k.older, k.newer, k.slower, k.faster, k.help, k.quit,
+		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.open, k.types, k.back, k.filter, k.reason, k.sort, k.reverse, k.divide, k.pause, k.json, k.events, k.save, k.link, k.older, k.newer, k.slower, k.faster, k.help, k.quit,
 	} {
 		lines = append(lines, fmt.Sprintf("%-8s %s", b.Help().Key, b.Help().Desc))
 	}
@@ -76,6 +78,7 @@ func shortKeys(m *model) (short []key.Binding) {
 // press takes in a key.
 func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	k := keys()
+	m.notice = ""
 	if m.typing {
 		return m.typed(msg)
 	}
@@ -92,6 +95,12 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 	case key.Matches(msg, k.pause):
 		m.pause()
 		return nil
+	case key.Matches(msg, k.events):
+		return m.openEvents()
+	case key.Matches(msg, k.save):
+		return m.save()
+	case key.Matches(msg, k.link):
+		return m.copyLink()
 	case m.session() != nil && key.Matches(msg, k.older, k.newer, k.slower, k.faster):
 		m.play(msg)
 		return nil

@@ -31,6 +31,10 @@ type Options struct {
 	Source Source
 	// Recorder records what the source answers; nil: nothing is.
 	Recorder *Recorder
+	// Columns are the names of the columns of nodes to show; none: all, as far as there is room. CheckColumns has
+	// found them good.
+	Columns []string
+	Helpers Helpers
 	// Colors and ASCII say what the terminal can draw.
 	Colors, ASCII bool
 	// Now is the clock.
@@ -72,7 +76,9 @@ type model struct {
 	open *leaf
 	// asked counts explanations that were asked for, so that an old one is not shown.
 	asked int
-	quit  bool
+	// notice is said on the last line until the next key.
+	notice string
+	quit   bool
 }
 
 // leaf is a text that covers the list.
@@ -82,8 +88,10 @@ type leaf struct {
 	lines []string // as said by the source; nil: not yet
 	view  viewport.Model
 	width int // that the lines are wrapped for; 0: for none yet
-	// instanceType is asked about by a key.
+	// instanceType is asked about by a key; subject and decision are what it is about.
 	instanceType string
+	subject      journal.Subject
+	decision     string
 	asked        int
 }
 
@@ -113,6 +121,9 @@ type (
 
 func newModel(ctx context.Context, opts Options) *model {
 	m := &model{opts: opts, ctx: ctx, after: tea.Tick, theme: newTheme(opts.Colors, opts.ASCII), screens: screens(), by: view.ByNamespace, width: 80, height: 24, now: opts.Now(), asking: true}
+	if len(opts.Columns) > 0 {
+		_ = choose(m.screens[screenNodes].columns, opts.Columns) // it was checked
+	}
 	for i := range m.screens {
 		m.lists = append(m.lists, newList(m.screens[i].columns))
 	}
@@ -265,7 +276,7 @@ func (m *model) openRow() tea.Cmd {
 		title = strings.TrimSpace(r.cells[0].text + " " + r.cells[min(1, len(r.cells)-1)].text)
 	}
 	cmd := m.openSubject(title, subject, facts)
-	m.open.instanceType = r.instanceType
+	m.open.instanceType, m.open.decision = r.instanceType, decisionOf(r)
 	return cmd
 }
 
@@ -283,8 +294,7 @@ func namedBy(names []string, text string, or journal.Subject) journal.Subject {
 
 // openSubject covers the list with what is said of a subject, facts first.
 func (m *model) openSubject(title string, s journal.Subject, facts []string) tea.Cmd {
-	m.asked++
-	m.open = &leaf{title: title, facts: facts, asked: m.asked, view: viewport.New()}
+	m.leave(&leaf{title: title, facts: facts, subject: s})
 	if s.Name == "" {
 		m.open.lines = []string{}
 		return nil
@@ -298,6 +308,13 @@ func (m *model) openSubject(title string, s journal.Subject, facts []string) tea
 		}
 		return explainedMsg{asked, answers, err, at}
 	}
+}
+
+// leave covers the list with a leaf whose text is asked for.
+func (m *model) leave(l *leaf) {
+	m.asked++
+	l.asked, l.view = m.asked, viewport.New()
+	m.open = l
 }
 
 // explained takes in what was said of a subject.

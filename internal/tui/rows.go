@@ -2,11 +2,13 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/table"
 )
@@ -271,6 +273,43 @@ func decisionRows(m *Moment, _ part) (rows []row) {
 			facts: func() []string { return decisionFacts(d) },
 		})
 	}
+	return rows
+}
+
+// priceRows has what the nodes cost by the decisions that found another price than the one before.
+func priceRows(m *Moment, _ part) (rows []row) {
+	heads := slices.Clone(m.Decisions.Decisions)
+	slices.SortStableFunc(heads, func(a, b journal.Head) int { return a.At.Compare(b.At) })
+	heads = slices.DeleteFunc(heads, func(d journal.Head) bool { // a static pool's decision has the nodes of that pool alone
+		return d.Loop == record.Static || d.Nodes == 0
+	})
+	peak := 0.0
+	for i := range heads {
+		peak = max(peak, heads[i].PriceBefore)
+	}
+	for i := range heads {
+		d, change := &heads[i], cell{}
+		if i > 0 {
+			before := heads[i-1].PriceBefore
+			if table.Money(before) == table.Money(d.PriceBefore) {
+				continue
+			}
+			change = number(fmt.Sprintf("%+.4f", d.PriceBefore-before), d.PriceBefore-before)
+		}
+		part := cell{}
+		if peak > 0 {
+			part = number(fmt.Sprintf("%.0f %%", 100*d.PriceBefore/peak), d.PriceBefore/peak)
+		}
+		rows = append(rows, row{
+			key: fmt.Sprint(d.ID), reason: string(d.Loop), value: d,
+			cells: []cell{
+				number(table.Clock(d.At), float64(d.At.Unix())), number(table.Money(d.PriceBefore), d.PriceBefore), change, part,
+				number(fmt.Sprintf("#%s", d.ID), float64(d.ID.Number)), text(decided(d)),
+			},
+			facts: func() []string { return decisionFacts(d) },
+		})
+	}
+	slices.Reverse(rows)
 	return rows
 }
 

@@ -5,6 +5,8 @@ import "slices"
 // screen is one list: where its rows are from, and how they are drawn.
 type screen struct {
 	key, name string
+	// path is that of the page in a browser; empty: the name.
+	path string
 	// part is what the rows are made from.
 	part    string
 	columns []column
@@ -30,12 +32,13 @@ const (
 	screenCost
 	screenOfferings
 	screenHealth
+	screenPrice
 )
 
 // screens returns all of them, in the order of the line of keys.
 func screens() []screen {
 	return []screen{
-		{key: "n", name: "nodes", part: partFleet, columns: nodeColumns(), sorts: []int{nodeWaste, nodePrice, nodeCPU, nodeMemory, nodeAge, nodeName, nodePool, nodeState}, rows: nodeRows, none: "There are no nodes."},
+		{key: "n", name: "nodes", path: "/fleet", part: partFleet, columns: nodeColumns(), sorts: []int{nodeWaste, nodePrice, nodeCPU, nodeMemory, nodeAge, nodeName, nodePool, nodeState}, rows: nodeRows, none: "There are no nodes."},
 		{key: "p", name: "pending", part: partPending, columns: []column{
 			{title: "PODS", right: true, descending: true},
 			{title: "FOR", right: true, rank: 2, descending: true},
@@ -43,7 +46,7 @@ func screens() []screen {
 			{title: "WORKLOAD", rank: 3, most: 30},
 			{title: "WHY, AND WHAT WOULD HELP", rest: true},
 		}, sorts: []int{0, 1, 2}, rows: pendingRows, none: "No pod asks for a node."},
-		{key: "c", name: "claims", part: partFleet, columns: claimColumns(), sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
+		{key: "c", name: "claims", path: "/fleet", part: partFleet, columns: claimColumns(), sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
 		{key: "o", name: "pools", part: partPools, columns: []column{
 			{title: "POOL", most: 30},
 			{title: "NODES", right: true, rank: 1, descending: true},
@@ -86,7 +89,15 @@ func screens() []screen {
 			{title: "NODES", right: true, rank: 6, descending: true},
 			{title: "LEARNED FROM", rank: 4, rest: true},
 		}, sorts: []int{4, 5, 6, 0}, rows: offeringRows, none: "No offering is short."},
-		{key: "h", name: "health", part: partOverview, columns: []column{{title: "SUBJECT", most: 40}, {title: "WHAT", rank: 1, rest: true}}, sorts: []int{0}, rows: healthRows, none: "Nothing needs a person."},
+		{key: "h", name: "health", path: "/", part: partOverview, columns: []column{{title: "SUBJECT", most: 40}, {title: "WHAT", rank: 1, rest: true}}, sorts: []int{0}, rows: healthRows, none: "Nothing needs a person."},
+		{key: "$", name: "price", path: "/decisions", part: PartDecisions, columns: []column{
+			{title: "AT"},
+			{title: "$/H", right: true, rank: 1, descending: true},
+			{title: "CHANGE", right: true, rank: 2, descending: true},
+			{title: "OF PEAK", rank: 4, bar: true, descending: true},
+			{title: "DECISION", right: true, rank: 3, descending: true},
+			{title: "WHAT", rank: 3, rest: true},
+		}, sorts: []int{2, 1}, rows: priceRows, none: "No decision that is kept has seen a price."},
 	}
 }
 

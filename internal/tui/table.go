@@ -31,6 +31,8 @@ type column struct {
 	bar, rest bool
 	// descending: it is sorted from the largest down first.
 	descending bool
+	// hidden: it is not drawn, and sorts all the same.
+	hidden bool
 }
 
 // cell is a value in words, and as a number to sort by.
@@ -194,6 +196,7 @@ func (l *list) layout(width int) []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.columns[a].rank, l.columns[b].rank) })
 	rest := -1
+	order = slices.DeleteFunc(order, func(i int) bool { return l.columns[i].hidden })
 	for n, i := range order {
 		need := l.natural[i]
 		if l.columns[i].rest {

@@ -52,6 +52,10 @@ func (p program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return p, p.answered(msg)
 	case explainedMsg:
 		p.explained(msg)
+	case eventsMsg:
+		p.listEvents(msg)
+	case noticeMsg:
+		p.notice = string(msg)
 	}
 	return p, nil
 }

@@ -42,6 +42,7 @@ func TestTenQuestions(t *testing.T) {
 		"8 what did drift, expiry, consolidation do":       {"d r", 2, []string{"DECISIONS(1 of 3)", "disruption", "1 node to remove"}},
 		"9 why was my pod evicted":                         {"/web-gone ⏎", 3, []string{"evicted: its node was drifted"}},
 		"10 what blocks consolidation, by cause, in money": {"b", 1, []string{"$0.4000", "PodDisruptionBudget db"}},
+		"14 why did the bill jump":                         {"$ s", 2, []string{"+0.2000", "1 node to launch"}},
 		"18 where are the holes":                           {"n s", 2, []string{"sort: waste"}},
 	} {
 		h := take(t, Options{Source: openRecording(t)}, 120, 40)

@@ -62,7 +62,7 @@ type Decision struct {
 	Result *Result `json:"result,omitempty"`
 }
 
-// Result is what came of the commands of a decision.
+// Result is what came of the commands and launches of a decision.
 type Result struct {
 	// Done and Cancelled are how many commands ended so; the others, Open, had not ended at Known, the time
 	// of the last decision that is known.
@@ -73,6 +73,9 @@ type Result struct {
 	// PriceHourly is what the nodes cost at At, by the first decision after the last of them ended; 0: not known.
 	PriceHourly float64   `json:"priceHourlyDollars,omitempty"`
 	At          time.Time `json:"at,omitzero"`
+	// PodsThere of PodsPlanned pods are where they were planned: those of launches of which that is known.
+	PodsPlanned int `json:"podsPlanned,omitempty"`
+	PodsThere   int `json:"podsWherePlanned,omitempty"`
 }
 
 // Action is one thing that a decision did.
@@ -125,6 +128,17 @@ type PlannedNode struct {
 	Types        int     `json:"types"`
 	PriceHourly  float64 `json:"priceHourlyDollars"`
 	Pods         int     `json:"pods"`
+	// Landed says where its pods went; nil: that is not known, or not yet.
+	Landed *LaunchOutcome `json:"podsOutcome,omitempty"`
+}
+
+// LaunchOutcome says where the pods of a launch went. Pods that were to be evicted from another node are not counted: they
+// come back under other names.
+type LaunchOutcome struct {
+	// There of Pods were seen on the launch's node; the others went elsewhere, are gone or still waited at At.
+	There int       `json:"there"`
+	Pods  int       `json:"pods"`
+	At    time.Time `json:"at"`
 }
 
 // Outcome is what came of an action.

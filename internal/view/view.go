@@ -7,11 +7,12 @@
 // Lists are sorted, and nothing in an answer refers to the snapshot.
 //
 // It may import the core. Read State first, then overview.go; fleet.go and status.go (nodes),
-// pending.go, pools.go, blockers.go, offerings.go, cost.go, next.go; workload.go says whose a pod is. Package table draws
+// pending.go, pools.go, pool.go, blockers.go, offerings.go, cost.go, next.go; workload.go says whose a pod is. Package table draws
 // the answers as text, package web as pages, package serve answers over HTTP.
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -106,10 +107,12 @@ func (b *Bound) Gap() float64 {
 }
 
 // BoundOf returns the bound that a decision of disruption found with a search of all nodes; false: it
-// says nothing about the nodes of the snapshot. That is so too while nodes come or go, or pods wait: the
-// bound is about the cluster as it will be.
+// says nothing about the nodes of the snapshot. That is so too while nodes come or go, or pods wait, and where the
+// decision has nodes go for another reason than their cost: the bound has them at their price, and is about the
+// cluster as it will be.
 func BoundOf(snap *cluster.Snapshot, d *plan.Disruption, search disrupt.Search) (Bound, bool) {
-	if search != disrupt.FullSearch || d.FleetBoundHourly <= 0 || len(snap.Pending) > 0 {
+	goes := func(c plan.Command) bool { return c.Reason != plan.Underutilized }
+	if search != disrupt.FullSearch || d.FleetBoundHourly <= 0 || len(snap.Pending) > 0 || slices.ContainsFunc(d.Commands, goes) {
 		return Bound{}, false
 	}
 	prices := cluster.NewPrices(snap)

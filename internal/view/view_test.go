@@ -93,6 +93,9 @@ func answer(s *view.State, name, by, subject string) any {
 		return view.PendingOf(s)
 	case "pools":
 		return view.PoolsOf(s)
+	case "pool":
+		v, _ := view.PoolOf(s, subject)
+		return v
 	case "blockers":
 		return view.BlockersOf(s)
 	case "offerings":

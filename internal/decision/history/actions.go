@@ -66,10 +66,15 @@ func (t *teller) launches() {
 		}
 		return ""
 	}
+	landed := map[int]*view.LaunchOutcome{}
+	for _, l := range t.head.Landed {
+		landed[l.Launch] = &view.LaunchOutcome{There: l.There, Pods: l.Pods, At: l.At}
+	}
 	for _, list := range [][]plan.Launch{t.decision.Plan.Launches, t.decision.Scaling.Launches} {
 		for i := range list {
 			l := &list[i]
 			a := view.Action{Kind: view.ActionLaunch, Reason: string(t.head.Loop), Pools: []string{l.Pool}, Launch: []view.PlannedNode{launch(l, claim(i))}, SavingHourly: -l.PriceHourly}
+			a.Launch[0].Landed = landed[i]
 			if claim(i) == "" {
 				a.Why = "no NodeClaim was created"
 			}

@@ -73,12 +73,17 @@ func endOfNode(claim string, later []*teller) ending {
 	return ending{}
 }
 
-// resultOf sums up what came of commands; nil: there are none that were begun. The first of said is the decision
-// itself.
+// resultOf sums up what came of commands and launches; nil: there are no commands that were begun, and of no launch
+// it is known where its pods went. The first of said is the decision itself.
 func resultOf(actions []view.Action, said []*teller) *view.Result {
 	r, last := &view.Result{Known: said[len(said)-1].head.At}, said[0].head.At
 	for i := range actions {
 		a := &actions[i]
+		for k := range a.Launch {
+			if l := a.Launch[k].Landed; l != nil {
+				r.PodsPlanned, r.PodsThere = r.PodsPlanned+l.Pods, r.PodsThere+l.There
+			}
+		}
 		if a.Kind != view.ActionBegin {
 			continue
 		}
@@ -94,7 +99,11 @@ func resultOf(actions []view.Action, said []*teller) *view.Result {
 			last = a.Outcome.At
 		}
 	}
-	if r.Done+r.Cancelled+r.Open == 0 {
+	switch {
+	case r.Done+r.Cancelled+r.Open > 0:
+	case r.PodsPlanned > 0:
+		return r
+	default:
 		return nil
 	}
 	for _, next := range said[1:] {

@@ -10,8 +10,9 @@
 // crash cut short is skipped and reported, and the others are as good as before.
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
-// line.go (how it is written), timeline.go, pieces.go, disk.go, read.go and recall.go (files), explain.go and
-// node.go (what a decision says), subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
+// line.go (how it is written), timeline.go, landed.go (where the pods of launches went), pieces.go, disk.go,
+// read.go and recall.go (files), explain.go and node.go (what a decision says), subject.go (what can be asked
+// about), ask.go (answers), serve.go (HTTP).
 package journal
 
 import (
@@ -91,6 +92,8 @@ type Journal struct {
 	store
 	last  map[asker]*last
 	lines *timelines
+	// awaiting are the launches of which it is not known yet where their pods went.
+	awaiting awaiting
 	// seen are the newest snapshots of the loops that see the whole cluster.
 	seen map[record.Loop]*cluster.Snapshot
 	// live says what subjects are now; nil: nothing does.
@@ -129,6 +132,7 @@ func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, queue: make(chan handed, queueMax), ids: numbering{newest: map[asker]numbered{}}, store: newStore(memory),
 		last: map[asker]*last{}, lines: newTimelines(int(min(statementsMax, memory/statementBytes))), seen: map[record.Loop]*cluster.Snapshot{},
+		awaiting: newAwaiting(),
 	}
 	if opts.Dir == "" {
 		return j, nil
@@ -225,6 +229,7 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	j.locked(func() {
 		if !h.isShort && d.Loop != record.Static {
 			j.seen[d.Loop] = d.Snapshot
+			j.landed(d.Snapshot)
 		}
 		outcome = j.isKnown(d, h.id, essence)
 	})
@@ -266,6 +271,7 @@ func (j *Journal) decided(d *record.Decision, k *kept, essence uint64) {
 	}
 	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence, idle: idle(d), at: d.At(), written: d.At()}
 	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: k.head.ID})
+	j.awaiting.await(d, k.head.ID)
 }
 
 // sayAllAgain writes to the disk how often each newest decision was come to since that was last

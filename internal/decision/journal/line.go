@@ -61,6 +61,8 @@ type Head struct {
 	Until time.Time `json:"until,omitzero"`
 	// Also are the IDs of those of them that had others: the newest.
 	Also []ID `json:"also,omitempty"`
+	// Landed says where the pods of its launches went, of those of which that is known.
+	Landed []LaunchOutcome `json:"landed,omitempty"`
 }
 
 // same says that a decision was come to again: so many times more, the last at Until.
@@ -79,11 +81,12 @@ type writtenPiece struct {
 	Body   []byte `json:"body"`
 }
 
-// line is one line of a journal; one of Decision, Same, Pieces, Timeline and Refusals is there.
+// line is one line of a journal; one of Decision, Same, Landed, Pieces, Timeline and Refusals is there.
 type line struct {
 	Format   string         `json:"format"`
 	Decision *Head          `json:"decision,omitempty"`
 	Same     *same          `json:"same,omitempty"`
+	Landed   *landed        `json:"landed,omitempty"`
 	Pieces   []writtenPiece `json:"pieces,omitempty"`
 	// Timeline: the body has statements. Those of another line may be the same ones, said more often.
 	Timeline int `json:"timeline,omitempty"`

@@ -157,6 +157,10 @@ func (f *File) add(text []byte, first bool) error {
 		f.Decisions = append(f.Decisions, e)
 	case l.Same != nil:
 		f.again(l.Same)
+	case l.Landed != nil:
+		if e, err := f.Find(l.Landed.ID); err == nil { // its file may be gone
+			e.Landed = append(e.Landed, l.Landed.LaunchOutcome)
+		}
 	case l.Timeline > 0:
 		return f.addStatements(l.Body)
 	case len(l.Pieces) > 0:

@@ -99,3 +99,30 @@ func BenchmarkAsk(b *testing.B) {
 	b.ReportMetric(float64(largest), "B-answer")
 	b.ReportMetric(float64(len(j.kept)), "decisions")
 }
+
+// BenchmarkLeaderChange measures how long a replica that begins to lead takes to explain a node of 5,000 by 300
+// decisions that another one left in the directory that they share, and to unpack the newest of them.
+func BenchmarkLeaderChange(b *testing.B) {
+	f := newFleet(5000)
+	opts := Options{MemoryBytes: 16 << 20, Dir: b.TempDir(), DiskBytes: 256 << 20, Now: story.Now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {}}
+	killed, err := Open(opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for range 300 {
+		killed.takeNow(f.next())
+	}
+	for b.Loop() {
+		next, err := Open(opts)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if a := next.Explain(Subject{Kind: KindClaim, Name: f.snap.Nodes[7].Claim}); len(a) != 1 {
+			b.Fatalf("the node is explained by %+v", a)
+		}
+		if err := next.WriteFile(io.Discard, killed.kept[len(killed.kept)-1].head.ID); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(len(next.kept)), "decisions")
+	}
+}

@@ -35,29 +35,51 @@ func ReadPools(paths []string) (pools []*karpenterv1.NodePool, notes []string, e
 		if len(text) > fileBytesMax {
 			return nil, nil, fmt.Errorf("%s is larger than %d MiB", path, fileBytesMax>>20)
 		}
-		docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
-		for n := 1; ; n++ {
-			doc, err := docs.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			var found []*karpenterv1.NodePool
-			if err == nil {
-				found, err = readDocument(doc, others)
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("%s: document %d: %w", path, n, err)
-			}
-			pools = append(pools, found...)
+		found, err := readDocuments(path, text, others)
+		if err != nil {
+			return nil, nil, err
 		}
+		pools = append(pools, found...)
 	}
 	if len(pools) == 0 {
 		return nil, nil, fmt.Errorf("%v: there is no NodePool in it", paths)
 	}
+	return pools, notesOf(others), nil
+}
+
+// ParsePools is ReadPools for a text; name says in errors where it is from.
+func ParsePools(name, text string) (pools []*karpenterv1.NodePool, notes []string, err error) {
+	others := map[string]bool{}
+	if pools, err = readDocuments(name, []byte(text), others); err == nil && len(pools) == 0 {
+		err = fmt.Errorf("%s: there is no NodePool in it", name)
+	}
+	return pools, notesOf(others), err
+}
+
+func notesOf(others map[string]bool) (notes []string) {
 	for _, what := range sortedKeys(others) {
 		notes = append(notes, "not compared: "+what+" (only NodePools are)")
 	}
-	return pools, notes, nil
+	return notes
+}
+
+// readDocuments returns the NodePools of a file.
+func readDocuments(path string, text []byte, others map[string]bool) (pools []*karpenterv1.NodePool, err error) {
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for n := 1; ; n++ {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return pools, nil
+		}
+		var found []*karpenterv1.NodePool
+		if err == nil {
+			found, err = readDocument(doc, others)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: document %d: %w", path, n, err)
+		}
+		pools = append(pools, found...)
+	}
 }
 
 // readDocument returns the NodePools of one document, which may be a list.

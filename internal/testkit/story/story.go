@@ -11,6 +11,7 @@
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
+//	running web-1 on=n1 cpu=1 bound                       the pod of that name, which was pending before
 //	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
 //	running logs on=n1 daemon cpu=100m                    the pod of a daemon
 //	buffer web chunks=3 cpu=1 wait=1m                     a capacity buffer; for so long no node is launched for it
@@ -315,6 +316,9 @@ func (p *parser) addRunning(name string, a *args) error {
 			continue
 		}
 		ref := fmt.Sprintf("%s-%s-%d", name, on, i+1)
+		if a.is("bound") { // the pod that was pending under that name
+			ref = name
+		}
 		reschedulable.PodRef = cluster.PodRef{Namespace: "default", Name: ref, UID: ref}
 		n.Reschedulable = append(n.Reschedulable, reschedulable)
 	}

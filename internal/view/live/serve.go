@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/view"
 )
 
-// Path is where views are answered, as JSON: Path/overview, Path/node/NAME.
+// Path is where views are answered, as JSON: Path/overview, Path/node/NAME, Path/pool/NAME.
 const Path = "/debug/view"
 
 const (
@@ -44,7 +44,7 @@ type Views struct {
 	revision int64
 }
 
-// Names returns what Of answers to, besides node/NAME.
+// Names returns what Of answers to, besides node/NAME and pool/NAME.
 func Names() []string {
 	return []string{"overview", "fleet", "pending", "pools", "blockers", "offerings", "cost", "next"}
 }
@@ -176,7 +176,13 @@ func viewOf(s *view.State, name, by string) (any, error) {
 		}
 		return nil, fmt.Errorf("node %q: %w", node, ErrUnknown)
 	}
-	return nil, fmt.Errorf("view %q: %w; there are %s and node/NAME", name, ErrUnknown, strings.Join(Names(), ", "))
+	if pool, ok := strings.CutPrefix(name, "pool/"); ok {
+		if v, ok := view.PoolOf(s, pool); ok {
+			return v, nil
+		}
+		return nil, fmt.Errorf("NodePool %q: %w", pool, ErrUnknown)
+	}
+	return nil, fmt.Errorf("view %q: %w; there are %s, node/NAME and pool/NAME", name, ErrUnknown, strings.Join(Names(), ", "))
 }
 
 // Status returns the HTTP status of an error of Of.

@@ -173,7 +173,21 @@ func (p *printer) launchNames(a *view.Action) string {
 	return some(names, max(len(names), len(a.Launch)))
 }
 
+// cameTo says what came of an action: where the pods of its launches went, and how it ended.
 func cameTo(a *view.Action) string {
+	var parts []string
+	for i := range a.Launch {
+		if l := a.Launch[i].Landed; l != nil {
+			parts = append(parts, wherePlanned(l.There, l.Pods))
+		}
+	}
+	if end := ended(a); end != "" {
+		parts = append(parts, end)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func ended(a *view.Action) string {
 	switch o := a.Outcome; {
 	case o == nil:
 		return ""
@@ -192,6 +206,11 @@ func cameTo(a *view.Action) string {
 	}
 }
 
+// wherePlanned says how many pods are where they were planned.
+func wherePlanned(there, planned int) string {
+	return fmt.Sprintf("%d of %s where planned", there, counted(planned, "pod"))
+}
+
 func resultLine(v *view.Decision) string {
 	r := v.Result
 	var parts []string
@@ -203,7 +222,13 @@ func resultLine(v *view.Decision) string {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	text := "of " + counted(r.Done+r.Cancelled+r.Open, "command") + ": " + strings.Join(parts, ", ")
+	var text string
+	if commands := r.Done + r.Cancelled + r.Open; commands > 0 {
+		text = "of " + counted(commands, "command") + ": " + strings.Join(parts, ", ")
+	}
+	if r.PodsPlanned > 0 { // a decision with launches for pending pods has no commands
+		text = "came out: " + wherePlanned(r.PodsThere, r.PodsPlanned)
+	}
 	if !r.At.IsZero() {
 		text += fmt.Sprintf("; the nodes cost %s/h before, %s/h planned, %s/h at %s", Money(v.PriceBefore), Money(v.PriceAfter), Money(r.PriceHourly), Clock(r.At))
 	}

@@ -56,6 +56,7 @@ func links() []link {
 		{"/next", "Next"},
 		{"/offerings", "Offerings"},
 		{"/cost", "Cost"},
+		{whatIfPath, "What-if"},
 	}
 }
 
@@ -69,6 +70,8 @@ type page struct {
 	Refresh int // in seconds; 0: the page stays as it is
 	View    any
 	Rows    *rows // of the fleet
+	// Once: an open page is not read again by itself.
+	Once bool
 	// Overview is what the line at the head of each page says; nil: nothing is known yet.
 	Overview *view.Overview
 	// Script and Style are the hashes of these files.
@@ -101,10 +104,20 @@ type site struct {
 // Handler answers / and the pages below it. It must be reached under names of this computer only: who
 // may ask is whoever reaches the port.
 func Handler(views *live.Views, past Past) http.Handler {
+	s := newSite(views, past)
+	return s.mux()
+}
+
+// newSite returns a site with its templates.
+func newSite(views *live.Views, past Past) *site {
 	s := &site{views, past, map[string]*template.Template{}, hashOf("dovetail.js"), hashOf("style.css")}
-	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "blockers", "next", "offerings", "cost", "error"} {
+	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "pool", "blockers", "next", "offerings", "cost", "whatif", "error"} {
 		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
+	return s
+}
+
+func (s *site) mux() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /style.css", s.file("style.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /dovetail.js", s.file("dovetail.js", "text/javascript; charset=utf-8"))
@@ -112,12 +125,16 @@ func Handler(views *live.Views, past Past) http.Handler {
 	mux.HandleFunc("GET /decisions", s.answerPast)
 	mux.HandleFunc("GET /decision/{id}", s.answerDecision)
 	for _, l := range links()[1:] {
-		if l.Path != "/decisions" {
+		if l.Path != "/decisions" && l.Path != whatIfPath {
 			mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
 		}
 	}
 	mux.HandleFunc("GET /node/{name}", func(w http.ResponseWriter, r *http.Request) {
 		s.write(w, r, "node", "node/"+r.PathValue("name"), &page{Title: "Node " + r.PathValue("name"), Path: "/fleet"})
+	})
+	mux.HandleFunc("GET "+whatIfPath, s.answerWhatIf(nil))
+	mux.HandleFunc("GET /pool/{name}", func(w http.ResponseWriter, r *http.Request) {
+		s.write(w, r, "pool", "pool/"+r.PathValue("name"), &page{Title: "NodePool " + r.PathValue("name"), Path: "/pools"})
 	})
 	return mux
 }
@@ -256,6 +273,8 @@ func instantOf(v any) time.Time {
 		return v.At
 	case view.Pools:
 		return v.At
+	case view.PoolView:
+		return v.At
 	case view.Blockers:
 		return v.At
 	case view.Offerings:
@@ -268,6 +287,10 @@ func instantOf(v any) time.Time {
 		return v.At
 	case *past:
 		return v.At
+	case *whatIf:
+		if v.Answer != nil {
+			return v.Answer.At
+		}
 	}
 	return time.Time{}
 }
@@ -321,13 +344,20 @@ func words() template.FuncMap {
 		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": func(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" },
 		"age":      func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
 		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
+		"poolPath": func(name string) string { return "/pool/" + url.PathEscape(name) },
 		"workload": func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
 		"by":       func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
 		"observes": func() string { return view.ObservesText },
 		"took":     func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
 		"mark":     func(a view.Action) string { return table.ActionMark(&a) },
 		"change":   func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
-		"none":     func(pool string) string { return cmp.Or(pool, "(none)") },
+		"signs":    table.Mark,
+		"reason":   reasonOf,
+		"policies": func() []string {
+			return []string{"WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"}
+		},
+		"within": func(from, at time.Time) string { return at.Sub(from).Round(time.Second).String() },
+		"none":   func(pool string) string { return cmp.Or(pool, "(none)") },
 	}
 }
 

@@ -67,7 +67,7 @@ func (d done) actions() []view.Action {
 			Launch:  []view.PlannedNode{{Pool: "general", Claim: "c2", InstanceType: "four", Types: 2, PriceHourly: 0.2, Pods: 3}},
 			Outcome: &view.Outcome{Done: true, At: d.at(30), Decision: "3.aaaaaa", Deleted: 1, Why: "Expired"},
 		},
-		{At: d.at(0), Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: "provisioning", Pods: 1, PodNames: []string{"ns/p<img>"}, Launch: []view.PlannedNode{{Pool: "general", InstanceType: "four", PriceHourly: 0.2, Pods: 1}}, Why: "no capacity<img>", Ends: "when there is"},
+		{At: d.at(0), Decision: "1.aaaaaa", Kind: view.ActionLaunch, Reason: "provisioning", Pods: 1, PodNames: []string{"ns/p<img>"}, Launch: []view.PlannedNode{{Pool: "general", InstanceType: "four", PriceHourly: 0.2, Pods: 1, Landed: &view.LaunchOutcome{There: 1, Pods: 2}}}, Why: "no capacity<img>", Ends: "when there is"},
 	}
 }
 
@@ -121,7 +121,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func paths() []string {
-	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b"}
+	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/pool/general", "/pool/batch", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b", "/whatif", "/whatif?spot=80%25&policy=WhenEmpty&without=m5.*&pool=general.limits.cpu%3D2%0D%0Abatch.weight%3D%271%27&f=x"}
 }
 
 // TestPages compares the text of every page with testdata, elements left out but for tables' cells.
@@ -238,7 +238,7 @@ func TestNamesAreText(t *testing.T) {
 		}
 	})
 	seen := 0
-	for _, path := range append(paths(), "/node/"+"b%3Cimg%20src=x%20onerror=alert(1)%3E%22%27%3C%2Ftd%3E%3Cscript%3Ealert(2)%3C%2Fscript%3E", "/cost?by=label:%3Cimg%20onerror=1%3E", "/node/%3Cscript%3E") {
+	for _, path := range append(paths(), "/node/"+"b%3Cimg%20src=x%20onerror=alert(1)%3E%22%27%3C%2Ftd%3E%3Cscript%3Ealert(2)%3C%2Fscript%3E", "/cost?by=label:%3Cimg%20onerror=1%3E", "/node/%3Cscript%3E", "/whatif?spot=%3Cimg%20onerror=1%3E&pool=%3C/textarea%3E%3Cscript%3E", "/pool/general%3Cimg%20src=x%20onerror=alert(1)%3E%22%27%3C%2Ftd%3E%3Cscript%3Ealert(2)%3C%2Fscript%3E") {
 		body := get(h, path).Body.String()
 		seen += strings.Count(body, "&lt;img")
 		doc, err := html.Parse(strings.NewReader(body))

@@ -130,8 +130,8 @@ func scheme(t *testing.T, tab context.Context, name string) {
 // paths are pages of the session.
 func paths() map[string]string {
 	return map[string]string{
-		"overview": "/", "fleet": "/fleet", "pending": "/pending", "decisions": "/decisions", "decision": "/decision/1.aaaaaa", "pools": "/pools", "blockers": "/blockers", "next": "/next",
-		"offerings": "/offerings", "cost": "/cost?by=workload", "node": "/node/ip-10-0-0-8", "none": "/node/none",
+		"overview": "/", "fleet": "/fleet", "pending": "/pending", "decisions": "/decisions", "decision": "/decision/1.aaaaaa", "pools": "/pools", "pool": "/pool/legacy", "blockers": "/blockers", "next": "/next",
+		"offerings": "/offerings", "cost": "/cost?by=workload", "node": "/node/ip-10-0-0-8", "what-if": "/whatif?spot=80%25", "what-if, not asked": "/whatif", "none": "/node/none",
 	}
 }
 

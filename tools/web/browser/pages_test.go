@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -82,6 +84,32 @@ func TestFleetAtSize(t *testing.T) {
 	}
 }
 
+// TestPagesAtSize opens every page but the fleet's of 5,000 nodes with 100,000 pods with a cold cache, and says how
+// large it is and how long it takes.
+func TestPagesAtSize(t *testing.T) {
+	s := serve(t, 5000)
+	tab, _ := open(t)
+	for name, path := range paths() {
+		if name == "fleet" {
+			continue
+		}
+		run(t, tab, chromedp.Navigate("about:blank"))
+		if err := call(tab, network.ClearBrowserCache, cdp.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+		before := s.sent.Load()
+		run(t, tab, chromedp.Navigate(s.URL+path))
+		sent, took := s.sent.Load()-before, ask[float64](t, tab, "performance.getEntriesByType('navigation')[0].loadEventStart")
+		t.Logf("%s: %d bytes, %.0f ms", path, sent, took)
+		if sent > 120<<10 {
+			t.Errorf("%s: %d bytes", path, sent)
+		}
+		if *figures && took > 300 {
+			t.Errorf("%s: after %.0f ms", path, took)
+		}
+	}
+}
+
 // TestMapByKeys walks the map by the keyboard: arrows, Enter, t.
 func TestMapByKeys(t *testing.T) {
 	s := serve(t, 60)
@@ -134,6 +162,8 @@ func TestQuestions(t *testing.T) {
 		{"what will it do next, and when", []string{"Next"}, []string{"legacy", "replaced"}},
 		{"what blocks consolidation, in dollars", []string{"Blockers"}, []string{"PodDisruptionBudget", "$"}},
 		{"which pool is near its limit", []string{"Pools"}, []string{"limit", "legacy"}},
+		{"which of its nodes drifted, and when may they go", []string{"Pools", "legacy"}, []string{"how many of its nodes may be disrupted", "drifted nodes"}},
+		{"what would it cost with more spot", []string{"What-if"}, []string{"spot nodes", "nothing is changed"}},
 		{"which offerings are short", []string{"Offerings"}, []string{"offerings are short"}},
 		{"who uses the money", []string{"Cost"}, []string{"(idle)", "default"}},
 	} {

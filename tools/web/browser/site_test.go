@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +31,7 @@ func serve(t *testing.T, nodes int) *site {
 	views := &live.Views{Latest: s.session.Latest, Now: time.Now}
 	mux := http.NewServeMux()
 	mux.Handle(live.Path+"/", views.Handler())
+	mux.Handle("/whatif", web.WhatIfHandler(func(context.Context, *web.Question) (*view.WhatIf, error) { return s.whatIf(), nil }))
 	mux.Handle("/", web.Handler(views, past{s.session}))
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Listener = counted{s.Listener, &s.sent}
@@ -39,6 +41,20 @@ func serve(t *testing.T, nodes int) *site {
 		s.Close()
 	})
 	return s
+}
+
+// whatIf is what a change would do to the nodes of the session: each is replaced.
+func (s *site) whatIf() *view.WhatIf {
+	v := &view.WhatIf{Head: view.Head{Format: view.Format, Kind: "WhatIf", At: time.Now()}, Changes: []string{"spec.limits.cpu: 4 → 2"}, Presumes: []string{"Prices stay."}}
+	snap := s.session.Latest.State().Snapshot
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		v.Drift = append(v.Drift, view.Drift{Node: n.Name, Pool: n.Pool, Reason: "NodePoolDrifted"})
+		v.Steps = append(v.Steps, view.WhatIfStep{At: v.At, DoneAt: v.At.Add(time.Minute), Reason: "Drifted", Remove: []view.StepNode{{Name: n.Name}}, Launch: []view.StepNode{{Pool: n.Pool, InstanceType: "four", HasPrice: true, PriceHourly: 0.1}}, SavingHourly: 0.1})
+		v.Pools = []view.Change{{Name: n.Pool, NowHourly: 2, LeftHourly: 2, ThenHourly: 1}}
+	}
+	v.Stay = v.Drift
+	return v
 }
 
 // past has the launches of all nodes of a session.

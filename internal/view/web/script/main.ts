@@ -14,6 +14,7 @@ let due = 0;
 async function readAgain(main: HTMLElement): Promise<void> {
   const busy = document.activeElement;
   if (busy && main.contains(busy) && busy.matches("input, select, textarea")) return;
+  if (!main.querySelector("[data-part]")) return; // it was asked for once
   const answer = await fetch(location.href);
   if (!answer.ok) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
