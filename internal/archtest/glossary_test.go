@@ -41,11 +41,15 @@ var foreign = map[string][]string{
 	"internal/cloud/clusterapi":                            {"machine"},
 	"internal/cloud/clusterapi/capacity.go":                {"guest"}, // a field of KubeVirt's
 	"internal/testkit/capi":                                {"machine"},
+	"internal/cli/doctor/clusterapi.go":                    {"machine"},
+	"internal/cli/doctor/clusterapi_test.go":               {"machine"},
 	"test/e2e/clusterapi_test.go":                          {"machine"},
+	"test/providers/clusterapi_test.go":                    {"machine"},
 	"deploy/kubernetes/providers/clusterapi.yaml":          {"machine"},
 	"deploy/charts/karpenter/files/rights/clusterapi.yaml": {"machine"},
 	"docs/reference/rights.md":                             {"machine"},
 	"docs/clusterapi.md":                                   {"machine"},
+	"docs/reference/doctor.md":                             {"machine"},
 	"docs/reference/api.md":                                {"machine"}, // MachineDeployment
 	"docs/reference/conditions.md":                         {"machine"},
 	"internal/decision/redact/words.txt":                   {"guard", "initialised", "machine", "notyetquiet", "quiet", "resting", "settle", "shape", "shun", "spotpools", "wish"},

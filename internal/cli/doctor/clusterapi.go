@@ -59,7 +59,7 @@ func ClusterAPI(ctx context.Context, c client.Client, management Management) []F
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		s, err := p.Survey(ctx, class)
+		s, err := p.Examine(ctx, class)
 		ofClasses = append(ofClasses, selected(class.Name, s, err)...)
 		if err == nil {
 			needed = append(needed, cloneRights(management.Client.RESTMapper(), s.Clones)...)
@@ -138,7 +138,7 @@ func rights(ctx context.Context, management Management, needed []right) Finding 
 }
 
 // selected says what a class would launch from.
-func selected(name string, s *clusterapi.Surveyed, err error) []Finding {
+func selected(name string, s *clusterapi.Examined, err error) []Finding {
 	check := "MachineDeployments of " + name
 	switch {
 	case err != nil:

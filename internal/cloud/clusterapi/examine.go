@@ -10,8 +10,8 @@ import (
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 )
 
-// Surveyed is what a class would launch from, for somebody who looks before the controller runs.
-type Surveyed struct {
+// Examined is what a class would launch from, for somebody who looks before the controller runs.
+type Examined struct {
 	// Selected are the MachineDeployments that the class selects, namespace/name, sorted.
 	Selected []string
 	// Notes say which of them cannot be launched from, and why.
@@ -22,14 +22,14 @@ type Surveyed struct {
 	Clones map[schema.GroupKind]schema.GroupKind
 }
 
-// Survey reads what a class would launch from. An error of the class itself says what to change in it.
-func (p *Provider) Survey(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*Surveyed, error) {
+// Examine reads what a class would launch from. An error of the class itself says what to change in it.
+func (p *Provider) Examine(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*Examined, error) {
 	f, err := p.find(ctx, class)
 	if err != nil {
 		return nil, err
 	}
 	l := newListing(f)
-	s := &Surveyed{Notes: l.notes, Clones: map[schema.GroupKind]schema.GroupKind{}}
+	s := &Examined{Notes: l.notes, Clones: map[schema.GroupKind]schema.GroupKind{}}
 	for i := range f.candidates {
 		c := &f.candidates[i]
 		s.Selected = append(s.Selected, c.key.String())
