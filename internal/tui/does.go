@@ -35,8 +35,8 @@ type (
 	noticeMsg string
 )
 
-// subject returns what is open or under the cursor; its Name is empty: nothing that can be asked about.
-func (m *model) subject() journal.Subject {
+// subjectOf returns what is open or under the cursor; its Name is empty: nothing that can be asked about.
+func subjectOf(m *model) journal.Subject {
 	if m.open != nil {
 		return m.open.subject
 	}
@@ -46,8 +46,8 @@ func (m *model) subject() journal.Subject {
 	return journal.Subject{}
 }
 
-// decision returns the ID of the decision that is open or under the cursor; empty: there is none.
-func (m *model) decision() string {
+// decisionAt returns the ID of the decision that is open or under the cursor; empty: there is none.
+func decisionAt(m *model) string {
 	if m.open != nil {
 		return m.open.decision
 	}
@@ -66,8 +66,8 @@ func decisionOf(r *row) string {
 }
 
 // openEvents covers the list with the events of a subject.
-func (m *model) openEvents() tea.Cmd {
-	s, events := m.subject(), m.opts.Helpers.Events
+func openEvents(m *model) tea.Cmd {
+	s, events := subjectOf(m), m.opts.Helpers.Events
 	if s.Name == "" {
 		m.notice = "nothing that has events is under the cursor"
 		return nil
@@ -85,7 +85,7 @@ func (m *model) openEvents() tea.Cmd {
 }
 
 // listEvents takes in the events of a subject.
-func (m *model) listEvents(e eventsMsg) {
+func listEvents(m *model, e eventsMsg) {
 	if m.open == nil || m.open.asked != e.asked {
 		return
 	}
@@ -100,9 +100,9 @@ func (m *model) listEvents(e eventsMsg) {
 	m.open.width = 0
 }
 
-// save writes the decision that is open or under the cursor to a file.
-func (m *model) save() tea.Cmd {
-	id, save := m.decision(), m.opts.Helpers.Save
+// saveDecision writes the decision that is open or under the cursor to a file.
+func saveDecision(m *model) tea.Cmd {
+	id, save := decisionAt(m), m.opts.Helpers.Save
 	switch {
 	case id == "":
 		m.notice = "no decision is open or under the cursor"
@@ -122,7 +122,7 @@ func (m *model) save() tea.Cmd {
 }
 
 // copyLink has the terminal copy the address of the page of what is open or under the cursor.
-func (m *model) copyLink() tea.Cmd {
+func copyLink(m *model) tea.Cmd {
 	base := ""
 	if m.opts.Helpers.Link != nil {
 		base = m.opts.Helpers.Link()
@@ -131,17 +131,17 @@ func (m *model) copyLink() tea.Cmd {
 		m.notice = "no controller's pages can be reached"
 		return nil
 	}
-	link := strings.TrimSuffix(base, "/") + m.path()
+	link := strings.TrimSuffix(base, "/") + pathOf(m)
 	m.notice = "copied " + link
 	return tea.SetClipboard(link)
 }
 
-// path returns the path of the page of what is open or under the cursor: its own, or that of the screen.
-func (m *model) path() string {
-	if id := m.decision(); id != "" {
+// pathOf returns the path of the page of what is open or under the cursor: its own, or that of the screen.
+func pathOf(m *model) string {
+	if id := decisionAt(m); id != "" {
 		return "/decision/" + url.PathEscape(id)
 	}
-	switch s := m.subject(); s.Kind {
+	switch s := subjectOf(m); s.Kind {
 	case journal.KindNode, journal.KindClaim:
 		return "/node/" + url.PathEscape(s.Name)
 	case journal.KindPool:

@@ -96,11 +96,11 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		m.pause()
 		return nil
 	case key.Matches(msg, k.events):
-		return m.openEvents()
+		return openEvents(m)
 	case key.Matches(msg, k.save):
-		return m.save()
+		return saveDecision(m)
 	case key.Matches(msg, k.link):
-		return m.copyLink()
+		return copyLink(m)
 	case m.session() != nil && key.Matches(msg, k.older, k.newer, k.slower, k.faster):
 		m.play(msg)
 		return nil

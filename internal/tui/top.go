@@ -53,7 +53,7 @@ func (p program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case explainedMsg:
 		p.explained(msg)
 	case eventsMsg:
-		p.listEvents(msg)
+		listEvents(p.model, msg)
 	case noticeMsg:
 		p.notice = string(msg)
 	}

@@ -39,7 +39,7 @@ func ClusterAPI(ctx context.Context, c client.Client, management Management) []F
 	if err != nil {
 		return []Finding{{Check: managementCheck, Status: checkup.Failed, Found: err.Error()}}
 	}
-	version, err := p.CoreVersion()
+	version, err := clusterapi.CoreVersion(p)
 	if err != nil {
 		f := Finding{Check: managementCheck, Status: checkup.Failed, Found: err.Error(), Remedy: "give --cluster-api-kubeconfig for a management cluster that can be reached from here"}
 		if clusterapi.IsUnserved(err) {
@@ -59,7 +59,7 @@ func ClusterAPI(ctx context.Context, c client.Client, management Management) []F
 	}
 	for i := range classes.Items {
 		class := &classes.Items[i]
-		s, err := p.Examine(ctx, class)
+		s, err := clusterapi.Examine(ctx, p, class)
 		ofClasses = append(ofClasses, selected(class.Name, s, err)...)
 		if err == nil {
 			needed = append(needed, cloneRights(management.Client.RESTMapper(), s.Clones)...)
@@ -117,7 +117,9 @@ func rights(ctx context.Context, management Management, needed []right) Finding 
 		where = "all namespaces"
 	}
 	remedy := fmt.Sprintf("give the account the Role of %s in the namespace that has the Cluster, and that namespace as --cluster-api-namespace", rightsFile)
-	slices.SortFunc(needed, func(a, b right) int { return cmp.Or(strings.Compare(a.group+a.resource, b.group+b.resource), strings.Compare(a.verb, b.verb)) })
+	slices.SortFunc(needed, func(a, b right) int {
+		return cmp.Or(strings.Compare(a.group+a.resource, b.group+b.resource), strings.Compare(a.verb, b.verb))
+	})
 	needed = slices.Compact(needed)
 	var missing []string
 	for _, r := range needed {

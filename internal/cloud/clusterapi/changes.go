@@ -2,6 +2,7 @@ package clusterapi
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"reflect"
 	"sync"
@@ -27,6 +28,10 @@ const (
 
 // changes watches what listings are made from: MachineDeployments, Clusters and the templates of MachineDeployments.
 type changes struct {
+	mgmt *management
+	log  *slog.Logger
+	// classes returns the names of the classes whose types were asked for.
+	classes func() []string
 	// happened has a value after something has changed, and found after there is another kind of template.
 	happened, found chan struct{}
 
@@ -37,8 +42,8 @@ type changes struct {
 	templates map[schema.GroupKind]bool
 }
 
-func newChanges() *changes {
-	return &changes{happened: make(chan struct{}, 1), found: make(chan struct{}, 1), templates: map[schema.GroupKind]bool{}}
+func newChanges(mgmt *management, log *slog.Logger, classes func() []string) *changes {
+	return &changes{mgmt: mgmt, log: log, classes: classes, happened: make(chan struct{}, 1), found: make(chan struct{}, 1), templates: map[schema.GroupKind]bool{}}
 }
 
 // wake puts a value into a channel that has room for one.
@@ -79,29 +84,31 @@ func (p *Provider) NeedLeaderElection() bool { return false }
 
 // Start watches what types are made from until the context ends. Without the right to do that types are asked for every
 // minute, and a line of the log says so.
-func (p *Provider) Start(ctx context.Context) error {
+func (p *Provider) Start(ctx context.Context) error { return p.changes.watch(ctx) }
+
+func (c *changes) watch(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	begin := func(name string, kind func() (schema.GroupVersionKind, error)) {
-		watching.Go(func() { p.follow(ctx, name, kind) })
+		watching.Go(func() { c.follow(ctx, name, kind) })
 	}
 	for _, kind := range []string{kindDeployment, kindCluster} {
-		begin(kind, func() (schema.GroupVersionKind, error) { return p.mgmt.core(kind) })
+		begin(kind, func() (schema.GroupVersionKind, error) { return c.mgmt.core(kind) })
 	}
 	begun := map[schema.GroupKind]bool{}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-p.changes.found:
-			for kind := range p.changes.kinds() {
+		case <-c.found:
+			for kind := range c.kinds() {
 				if !begun[kind] {
 					begun[kind] = true
-					begin(kind.String(), func() (schema.GroupVersionKind, error) { return p.mgmt.of(kind) })
+					begin(kind.String(), func() (schema.GroupVersionKind, error) { return c.mgmt.of(kind) })
 				}
 			}
-		case <-p.changes.happened:
-			p.reportAll()
+		case <-c.happened:
+			c.reportAll()
 			pause(ctx, changesEvery)
 		}
 	}
@@ -118,47 +125,44 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // reportAll reports that the types of all classes that were asked for may have changed.
-func (p *Provider) reportAll() {
-	p.changes.mu.Lock()
-	report := p.changes.report
-	p.changes.mu.Unlock()
+func (c *changes) reportAll() {
+	c.mu.Lock()
+	report := c.report
+	c.mu.Unlock()
 	if report == nil {
 		return
 	}
-	p.mu.Lock()
-	names := maps.Clone(p.patience) // which has every class that was read
-	p.mu.Unlock()
-	for name := range names {
+	for _, name := range c.classes() {
 		report(cloud.ClassRef{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: name})
 	}
 }
 
 // follow watches the objects of one kind until the context ends.
-func (p *Provider) follow(ctx context.Context, name string, find func() (schema.GroupVersionKind, error)) {
+func (c *changes) follow(ctx context.Context, name string, find func() (schema.GroupVersionKind, error)) {
 	said := ""
 	for ctx.Err() == nil {
 		kind, err := find()
 		if err == nil {
-			err = p.followKind(ctx, kind)
+			err = c.followKind(ctx, kind)
 		}
 		if err != nil && err.Error() != said && ctx.Err() == nil {
 			said = err.Error()
-			p.log.Warn("objects cannot be watched, so changes of instance types are noticed within a minute", "kind", name, "error", err)
+			c.log.Warn("objects cannot be watched, so changes of instance types are noticed within a minute", "kind", name, "error", err)
 		}
 		pause(ctx, kindsAgain)
 	}
 }
 
 // followKind runs an informer until the context ends. An error means that it could not begin.
-func (p *Provider) followKind(ctx context.Context, kind schema.GroupVersionKind) error {
-	if err := p.mgmt.client.List(ctx, listOf(kind), &client.ListOptions{Namespace: p.mgmt.namespace, Limit: 1}); err != nil {
+func (c *changes) followKind(ctx context.Context, kind schema.GroupVersionKind) error {
+	if err := c.mgmt.client.List(ctx, listOf(kind), &client.ListOptions{Namespace: c.mgmt.namespace, Limit: 1}); err != nil {
 		return err
 	}
-	informer := p.mgmt.informer(kind, nil)
+	informer := c.mgmt.informer(kind, nil)
 	if err := informer.SetTransform(relevant); err != nil {
 		return err
 	}
-	happened := func(any) { wake(p.changes.happened) }
+	happened := func(any) { wake(c.happened) }
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: happened, DeleteFunc: happened, UpdateFunc: func(was, is any) {
 			if isChanged(was, is) {

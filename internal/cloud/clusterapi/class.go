@@ -60,14 +60,14 @@ func (p *Provider) Register(mgr ctrl.Manager) error {
 }
 
 // classLoop writes the status of classes.
-type classLoop struct{ *Provider }
+type classLoop struct{ provider *Provider }
 
 // Reconcile writes the status of one class.
-func (p *classLoop) Reconcile(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (reconcile.Result, error) {
+func (l *classLoop) Reconcile(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (reconcile.Result, error) {
 	if class.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: classEvery}, p.Refresh(ctx, class)
+	return reconcile.Result{RequeueAfter: classEvery}, l.provider.Refresh(ctx, class)
 }
 
 // Refresh writes the status of a class: whether it can be used, and what was learned from its nodes.

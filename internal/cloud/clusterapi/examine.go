@@ -23,7 +23,7 @@ type Examined struct {
 }
 
 // Examine reads what a class would launch from. An error of the class itself says what to change in it.
-func (p *Provider) Examine(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*Examined, error) {
+func Examine(ctx context.Context, p *Provider, class *clusterapiv1alpha1.ClusterAPINodeClass) (*Examined, error) {
 	f, err := p.find(ctx, class)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (p *Provider) Examine(ctx context.Context, class *clusterapiv1alpha1.Cluste
 
 // CoreVersion returns the version of Cluster API's own kinds that is used. The error of a cluster that has not all of them is one
 // that IsUnserved is true of.
-func (p *Provider) CoreVersion() (string, error) {
+func CoreVersion(p *Provider) (string, error) {
 	var version string
 	for _, kind := range []string{kindCluster, kindDeployment, kindMachine} {
 		gvk, err := p.mgmt.core(kind)

@@ -214,7 +214,7 @@ func (p *Provider) resume(ctx context.Context, object *unstructured.Unstructured
 			continue
 		}
 		if err := p.complete(ctx, object, template, r); err != nil {
-			return cloud.LaunchResult{Err: p.undo(ctx, object, err)}
+			return cloud.LaunchResult{Err: undo(ctx, p, object, err)}
 		}
 	}
 	instance, err := p.instance(ctx, object)
@@ -267,7 +267,7 @@ func (p *Provider) isThere(ctx context.Context, owner *unstructured.Unstructured
 
 // undo deletes a Machine whose launch was refused, and returns the refusal; or an error, so that the
 // request is repeated.
-func (p *Provider) undo(ctx context.Context, object *unstructured.Unstructured, cause error) error {
+func undo(ctx context.Context, p *Provider, object *unstructured.Unstructured, cause error) error {
 	var failure *cloud.Failure
 	if !errors.As(cause, &failure) {
 		return cause

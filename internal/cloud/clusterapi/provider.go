@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -99,7 +100,7 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	}
 	p := &Provider{
 		client: c, reader: opts.Reader, now: opts.Now, log: opts.Log, prices: opts.PricesFile,
-		mgmt: &management{client: opts.Management, namespace: opts.Namespace}, changes: newChanges(), patience: map[string]lifecycle.Patience{}, listings: map[string]dated{},
+		mgmt: &management{client: opts.Management, namespace: opts.Namespace}, patience: map[string]lifecycle.Patience{}, listings: map[string]dated{},
 	}
 	if p.reader == nil {
 		p.reader = c
@@ -107,6 +108,11 @@ func New(c client.Client, opts Options) (*Provider, error) {
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
+	p.changes = newChanges(p.mgmt, p.log, func() []string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.Collect(maps.Keys(p.patience)) // which has every class that was read
+	})
 	return p, nil
 }
 
@@ -151,7 +157,7 @@ func (p *Provider) Patience(ref cloud.ClassRef) lifecycle.Patience {
 }
 
 // notePatience keeps what a class says of it.
-func (p *Provider) notePatience(class *clusterapiv1alpha1.ClusterAPINodeClass) {
+func notePatience(p *Provider, class *clusterapiv1alpha1.ClusterAPINodeClass) {
 	patience := lifecycle.Patience{Launch: launchPatience, Registration: registrationPatience, Follow: followEvery}
 	if own := class.Spec.Patience; own != nil {
 		if own.Launch != nil && own.Launch.Duration > 0 {
@@ -222,7 +228,7 @@ func (p *Provider) listing(ctx context.Context, class *clusterapiv1alpha1.Cluste
 
 // read reads what a class can launch.
 func (p *Provider) read(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass) (*listing, error) {
-	p.notePatience(class)
+	notePatience(p, class)
 	at := p.now()
 	f, err := p.find(ctx, class)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/rack"
 )
 
-// shop is a rack whose price can be changed, which it tells.
+// shop is a rack whose price can be changed, and says so.
 type shop struct {
 	*rack.Provider
 

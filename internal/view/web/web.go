@@ -368,3 +368,25 @@ func titleOf(word string) string {
 	}
 	return strings.ToUpper(word[:1]) + word[1:]
 }
+
+// WhatIfHandler answers the page of a change alone, by what ask says.
+func WhatIfHandler(ask WhatIf) http.Handler {
+	return newSite(&live.Views{Latest: &live.Latest{}, Now: time.Now}, nil).answerWhatIf(ask)
+}
+
+// answerWhatIf returns what answers the page; ask is nil: nobody can be asked here.
+func (s *site) answerWhatIf(ask WhatIf) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := &whatIf{Question: questionOf(r.URL.Query()), CanAsk: ask != nil}
+		if !v.IsNothing() {
+			v.Command = v.command()
+		}
+		if ask != nil && !v.IsNothing() {
+			answer, err := ask(r.Context(), &v.Question)
+			if v.Answer = answer; err != nil {
+				v.Fault = err.Error()
+			}
+		}
+		s.respond(w, r, answer{"whatif", v, nil}, &page{Title: "What-if", Path: whatIfPath, Once: true})
+	}
+}

@@ -3,13 +3,10 @@ package web
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/view"
-	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 const (
@@ -40,28 +37,6 @@ type whatIf struct {
 	Fault   string
 	// CanAsk: the page can be answered here.
 	CanAsk bool
-}
-
-// WhatIfHandler answers the page of a change alone, by what ask says.
-func WhatIfHandler(ask WhatIf) http.Handler {
-	return newSite(&live.Views{Latest: &live.Latest{}, Now: time.Now}, nil).answerWhatIf(ask)
-}
-
-// answerWhatIf returns what answers the page; ask is nil: nobody can be asked here.
-func (s *site) answerWhatIf(ask WhatIf) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v := &whatIf{Question: questionOf(r.URL.Query()), CanAsk: ask != nil}
-		if !v.IsNothing() {
-			v.Command = v.command()
-		}
-		if ask != nil && !v.IsNothing() {
-			answer, err := ask(r.Context(), &v.Question)
-			if v.Answer = answer; err != nil {
-				v.Fault = err.Error()
-			}
-		}
-		s.respond(w, r, answer{"whatif", v, nil}, &page{Title: "What-if", Path: whatIfPath, Once: true})
-	}
 }
 
 func questionOf(q url.Values) Question {

@@ -126,21 +126,6 @@ func (s *Server) unfollow(changed chan struct{}) {
 	delete(s.streams, changed)
 }
 
-// typesChanged wakes the streams of a class.
-func (s *Server) typesChanged(class cloud.ClassRef) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for changed, of := range s.streams {
-		if of != class.Object() {
-			continue
-		}
-		select {
-		case changed <- struct{}{}:
-		default: // it has not read since the last change
-		}
-	}
-}
-
 // sendAll sends a whole snapshot, in pages.
 func sendAll(stream grpc.ServerStreamingServer[providerv1.CatalogPage], now *sold) error {
 	page, bytes := &providerv1.CatalogPage{Revision: now.revision, Reset_: true}, 0

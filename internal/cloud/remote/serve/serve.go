@@ -298,3 +298,18 @@ func (s *Server) Reboot(ctx context.Context, request *providerv1.RebootRequest) 
 	}
 	return &providerv1.RebootResponse{}, nil
 }
+
+// typesChanged wakes the streams of a class.
+func (s *Server) typesChanged(class cloud.ClassRef) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for changed, of := range s.streams {
+		if of != class.Object() {
+			continue
+		}
+		select {
+		case changed <- struct{}{}:
+		default: // it has not read since the last change
+		}
+	}
+}
