@@ -27,7 +27,7 @@ func servePages(ctx context.Context, address string, ask web.WhatIf, stdout io.W
 		return fmt.Errorf("--address: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /whatif", web.WhatIfHandler(ask))
+	mux.Handle("GET /whatif", web.WhatIfHandler(time.Now, ask))
 	mux.Handle("/", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -77,7 +77,8 @@ func TestOnATerminal(t *testing.T) {
 		},
 	}
 	go func() { ended <- Run(t.Context(), opts) }()
-	late := time.After(time.Minute)
+	within, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	until := func(what, raw string) {
 		t.Helper()
 		var all []byte
@@ -88,7 +89,7 @@ func TestOnATerminal(t *testing.T) {
 					t.Fatalf("%s: the terminal was closed before %q was drawn", what, raw)
 				}
 				all = append(all, b...)
-			case <-late:
+			case <-within.Done():
 				t.Fatalf("%s: %q was not drawn:\n%s", what, raw, ansi.Strip(string(all)))
 			}
 		}
@@ -116,7 +117,7 @@ func TestOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-late:
+	case <-within.Done():
 		t.Error("q does not end it")
 	}
 }

@@ -310,7 +310,7 @@ func (m *management) finalize(ctx context.Context, o *unstructured.Unstructured)
 		}
 	}
 	for _, kind := range []schema.GroupVersionKind{infraKind, bootKind} {
-		if err := client.IgnoreNotFound(m.Client.Delete(ctx, newObject(kind, o.GetName(), nil))); err != nil {
+		if err := client.IgnoreNotFound(m.Delete(ctx, newObject(kind, o.GetName(), nil))); err != nil {
 			return err
 		}
 	}
@@ -344,7 +344,7 @@ func (m *management) provision(ctx context.Context, o *unstructured.Unstructured
 		_ = unstructured.SetNestedSlice(infra.Object, []any{map[string]any{"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": failure.Message}}, "status", "conditions")
 		return m.Update(ctx, infra)
 	case result.Err != nil:
-		return nil // the next time
+		return nil //nolint:nilerr // a controller of Cluster API tries again the next time
 	}
 	if err := unstructured.SetNestedField(o.Object, result.Instance.ID, "spec", "providerID"); err != nil {
 		return err

@@ -169,8 +169,10 @@ func TestClusterAPI(t *testing.T) {
 				objects: []string{capiClass, capiCluster, capiSized, capiDeployment("large", "sized", `cluster.x-k8s.io/machine-current-price: "0.3"`, "rack-1")},
 			},
 			[]Finding{
-				served, {Check: rightsCheck, Status: checkup.Failed, Found: "not allowed in metal: delete machines, create vspheremachines", Remedy: "give the account the Role of deploy/kubernetes/providers/clusterapi.yaml"},
-				{Check: check, Status: checkup.OK, Found: "the class selects 1: metal/large"}, held,
+				served,
+				{Check: rightsCheck, Status: checkup.Failed, Found: "not allowed in metal: delete machines, create vspheremachines", Remedy: "give the account the Role of deploy/kubernetes/providers/clusterapi.yaml"},
+				{Check: check, Status: checkup.OK, Found: "the class selects 1: metal/large"},
+				held,
 			},
 		},
 		"Machines of claims that are gone": {
@@ -180,15 +182,18 @@ func TestClusterAPI(t *testing.T) {
 				`{apiVersion: karpenter.sh/v1, kind: NodeClaim, metadata: {name: known, uid: uid-9}, status: {providerID: "vsphere://known"}}`,
 			}},
 			[]Finding{
-				served, allowed("9"), {Check: "ClusterAPINodeClass", Status: checkup.Warning, Found: "there is none", Remedy: "create one"},
+				served, allowed("9"),
+				{Check: "ClusterAPINodeClass", Status: checkup.Warning, Found: "there is none", Remedy: "create one"},
 				{Check: heldCheck, Status: checkup.Warning, Found: "1 have no NodeClaim, and a deletion of them waits for the controller: metal/lost", Remedy: "the controller ends them when it runs"},
 			},
 		},
 		"nothing can be read": {
 			capiWorld{version: "v1beta2", down: errors.New("no route to host")},
 			[]Finding{
-				served, {Check: rightsCheck, Status: checkup.Skipped, Found: "no route to host"},
-				{Check: "ClusterAPINodeClass", Status: checkup.Skipped, Found: "no route to host"}, {Check: heldCheck, Status: checkup.Skipped, Found: "list Machines: no route to host"},
+				served,
+				{Check: rightsCheck, Status: checkup.Skipped, Found: "no route to host"},
+				{Check: "ClusterAPINodeClass", Status: checkup.Skipped, Found: "no route to host"},
+				{Check: heldCheck, Status: checkup.Skipped, Found: "list Machines: no route to host"},
 			},
 		},
 	} {

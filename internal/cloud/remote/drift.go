@@ -28,7 +28,7 @@ func (p *Provider) Drifted(ctx context.Context, ref cloud.ClassRef, instanceID s
 		}
 		answer, known := all[instanceID]
 		if !known {
-			return "", fmt.Errorf("Drift: the answer does not say whether %s has drifted", instanceID)
+			return "", fmt.Errorf("the answer to Drift does not say whether %s has drifted", instanceID)
 		}
 		return answer.Reason, answer.Err
 	}

@@ -52,25 +52,27 @@ const (
 // wirePrefix begins every object in Protobuf.
 var wirePrefix = []byte{'k', '8', 's', 0} //nolint:gochecknoglobals // a constant that Go cannot spell
 
-// The messages that are trimmed. The numbers are those of the API's generated.proto; what is dropped is what TrimPod and
-// TrimNode take away.
-var ( //nolint:gochecknoglobals // constants that Go cannot spell
-	wireMeta      = dropped(17)                                                                                    // managedFields
-	wireContainer = dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)                  // all but name, ports and resources
-	wireState     = dropped(2, 3, 6, 7, 8, 12, 13)                                                                 // state, lastState, image, imageID, containerID, volumeMounts, user
-	wireVolume    = &message{map[protowire.Number]*message{volumeSource: dropped(6, 16, 19, 26)}, volumeSource}    // secret, downwardAPI, configMap, projected
-	wireSpec      = dropped(14, 15, 23, 26, 34).with(1, wireVolume).with(2, wireContainer).with(20, wireContainer) // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
-	wireStatus    = dropped(5, 6, 12, 13, 16).with(8, wireState).with(10, wireState)                               // addresses, ephemeralContainerStatuses
-	wirePod       = dropped().with(objectMetadata, wireMeta).with(objectSpec, wireSpec).with(objectStatus, wireStatus)
-	wireNode      = dropped().with(objectMetadata, wireMeta).with(objectStatus, dropped(8)) // images
-
-	// wireKinds are those of objects, in what they are sent in, by their kinds.
-	wireKinds = map[string]*message{"Pod": inUnknown(wirePod), "PodList": inUnknown(dropped().with(listItems, wirePod)), "Node": inUnknown(wireNode), "NodeList": inUnknown(dropped().with(listItems, wireNode))}
-
-	// wireShared is a pod's spec without what differs between pods that are otherwise alike, and wireSpecless a pod without its spec.
-	wireShared   = wireSpec.with(specNode, nil)
-	wireSpecless = inUnknown(wirePod.with(objectSpec, nil))
-)
+// wire is the messages that are trimmed. The numbers are those of the API's generated.proto; what is dropped is what
+// TrimPod and TrimNode take away.
+var wire = func() (w struct { //nolint:gochecknoglobals // a constant that Go cannot spell
+	// kinds are by the kinds of objects.
+	kinds map[string]*message
+	// shared is a pod's spec without what differs between pods that are otherwise alike, specless a pod without its spec.
+	shared, specless *message
+},
+) {
+	meta := dropped(17)                                                                                   // managedFields
+	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)            // all but name, ports and resources
+	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                               // state, lastState, image, imageID, containerID, volumeMounts, user
+	volume := &message{map[protowire.Number]*message{volumeSource: dropped(6, 16, 19, 26)}, volumeSource} // secret, downwardAPI, configMap, projected
+	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)            // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
+	status := dropped(5, 6, 12, 13, 16).with(8, state).with(10, state)                                    // addresses, ephemeralContainerStatuses
+	pod := dropped().with(objectMetadata, meta).with(objectSpec, spec).with(objectStatus, status)
+	node := dropped().with(objectMetadata, meta).with(objectStatus, dropped(8)) // images
+	w.kinds = map[string]*message{"Pod": inUnknown(pod), "PodList": inUnknown(dropped().with(listItems, pod)), "Node": inUnknown(node), "NodeList": inUnknown(dropped().with(listItems, node))}
+	w.shared, w.specless = spec.with(specNode, nil), inUnknown(pod.with(objectSpec, nil))
+	return w
+}()
 
 // inUnknown returns the message in which an object is.
 func inUnknown(object *message) *message { return dropped().with(unknownRaw, object) }
@@ -102,14 +104,14 @@ func (r WireReader) Decode(data []byte, defaults *schema.GroupVersionKind, into 
 	defer scratch.Put(buffer)
 	meta, _ := find(body, unknownType)
 	name, _ := find(meta, typeKind)
-	lean := wireKinds[string(name)]
+	lean := wire.kinds[string(name)]
 	if lean == nil {
 		return r.Decoder.Decode(data, defaults, into)
 	}
 	var shared sharedSpec
-	if lean == wireKinds["Pod"] && into == nil {
+	if lean == wire.kinds["Pod"] && into == nil {
 		if shared = sharedSpecOf(body, (*buffer)[:0]); r.Pods.know(&shared) {
-			lean = wireSpecless
+			lean = wire.specless
 		}
 	}
 	if trimmed, ok := lean.appendTrimmed(append(shared.wire, wirePrefix...), body); ok {
@@ -152,11 +154,11 @@ func sharedSpecOf(body, buffer []byte) sharedSpec {
 	pod, pods := find(body, unknownRaw)
 	spec, specs := find(pod, objectSpec)
 	node, nodes := find(spec, specNode)
-	wire, ok := wireShared.appendTrimmed(buffer, spec)
+	alike, ok := wire.shared.appendTrimmed(buffer, spec)
 	if pods != 1 || specs != 1 || nodes > 1 || !ok {
 		return sharedSpec{}
 	}
-	return sharedSpec{wire: wire, node: string(node)}
+	return sharedSpec{wire: alike, node: string(node)}
 }
 
 // claimStart begins every NodeClaim in a watch event: the API server writes custom resources with sorted keys.

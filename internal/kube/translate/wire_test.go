@@ -20,15 +20,15 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// wire writes objects as the API server does, and reads them as clients do.
-type wire struct {
+// wired writes objects as the API server does, and reads them as clients do.
+type wired struct {
 	tb      testing.TB
 	codecs  serializer.CodecFactory
 	version schema.GroupVersion
 	media   string
 }
 
-func (w wire) info() runtime.SerializerInfo {
+func (w wired) info() runtime.SerializerInfo {
 	info, ok := runtime.SerializerInfoForMediaType(w.codecs.SupportedMediaTypes(), w.media)
 	if !ok {
 		w.tb.Fatalf("no serializer for %s", w.media)
@@ -36,7 +36,7 @@ func (w wire) info() runtime.SerializerInfo {
 	return info
 }
 
-func (w wire) write(o runtime.Object) []byte {
+func (w wired) write(o runtime.Object) []byte {
 	w.tb.Helper()
 	var data bytes.Buffer
 	if err := w.codecs.EncoderForVersion(w.info().Serializer, w.version).Encode(o.DeepCopyObject(), &data); err != nil {
@@ -45,12 +45,12 @@ func (w wire) write(o runtime.Object) []byte {
 	return data.Bytes()
 }
 
-func (w wire) decoder() runtime.Decoder {
+func (w wired) decoder() runtime.Decoder {
 	return serializer.WithoutConversionCodecFactory{CodecFactory: w.codecs}.DecoderToVersion(w.info().Serializer, w.version)
 }
 
 // read reads what was written.
-func (w wire) read(d runtime.Decoder, data []byte) runtime.Object {
+func (w wired) read(d runtime.Decoder, data []byte) runtime.Object {
 	w.tb.Helper()
 	o, _, err := d.Decode(data, nil, nil)
 	if err != nil {
@@ -59,8 +59,8 @@ func (w wire) read(d runtime.Decoder, data []byte) runtime.Object {
 	return o
 }
 
-func protobuf(tb testing.TB) wire {
-	return wire{tb, serializer.NewCodecFactory(scheme.Scheme), corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf}
+func protobuf(tb testing.TB) wired {
+	return wired{tb, serializer.NewCodecFactory(scheme.Scheme), corev1.SchemeGroupVersion, runtime.ContentTypeProtobuf}
 }
 
 // trimmed returns what is left of an object after its trimmer.
@@ -113,7 +113,7 @@ func TestAnObjectKeepsNothingOfWhatItWasReadFrom(t *testing.T) {
 	for range 50 {
 		var pod corev1.Pod
 		fill.Fill(&pod)
-		kind := wireKinds["Pod"]
+		kind := wire.kinds["Pod"]
 		data := w.write(&pod)
 		lean, ok := kind.appendTrimmed(bytes.Clone(wirePrefix), data[len(wirePrefix):])
 		if !ok {
@@ -230,7 +230,7 @@ func TestReadClaim(t *testing.T) {
 	if err := karpenterv1.AddToScheme(s); err != nil {
 		t.Fatal(err)
 	}
-	w := wire{t, serializer.NewCodecFactory(s), karpenterv1.GroupVersion, runtime.ContentTypeJSON}
+	w := wired{t, serializer.NewCodecFactory(s), karpenterv1.GroupVersion, runtime.ContentTypeJSON}
 	for _, data := range []string{
 		`{"apiVersion":"karpenter.sh/v1","kind":"NodeClaim","metadata":{"name":"a","labels":{"b":"c"}},"spec":{"requirements":[{"key":"k","operator":"In","values":["v"]}]},"status":{"providerID":"p","capacity":{"cpu":"4"}}}`,
 		`{"kind":"NodeClaim","apiVersion":"karpenter.sh/v1","metadata":{"name":"a"}}`,

@@ -50,7 +50,7 @@ func (f *follower) ask(tb testing.TB, path string) int {
 	return w.Body.Len()
 }
 
-var eventID = regexp.MustCompile(`(?m)^id: (.*)$`) //nolint:gochecknoglobals // a constant
+var eventID = regexp.MustCompile(`(?m)^id: (.*)$`)
 
 // follow lets a second pass, and returns how many bytes the stream sends for it.
 func (f *follower) follow(tb testing.TB) int {

@@ -370,8 +370,8 @@ func titleOf(word string) string {
 }
 
 // WhatIfHandler answers the page of a change alone, by what ask says.
-func WhatIfHandler(ask WhatIf) http.Handler {
-	return newSite(&live.Views{Latest: &live.Latest{}, Now: time.Now}, nil).answerWhatIf(ask)
+func WhatIfHandler(now func() time.Time, ask WhatIf) http.Handler {
+	return newSite(&live.Views{Latest: &live.Latest{}, Now: now}, nil).answerWhatIf(ask)
 }
 
 // answerWhatIf returns what answers the page; ask is nil: nobody can be asked here.

@@ -93,7 +93,8 @@ type drifts struct {
 // Drifts returns the nodes that drift, that do not any more, and that stay.
 func (v *whatIf) Drifts() (out []drifts) {
 	for _, d := range []drifts{
-		{Caption: "Nodes that drift because of it", Nodes: v.Answer.Drift}, {Caption: "Nodes that are not drifted any more", Nodes: v.Answer.NoDrift},
+		{Caption: "Nodes that drift because of it", Nodes: v.Answer.Drift},
+		{Caption: "Nodes that are not drifted any more", Nodes: v.Answer.NoDrift},
 		{Caption: "Drifted nodes that are there at the end", Nodes: v.Answer.Stay},
 	} {
 		if d.More = max(0, len(d.Nodes)-whatIfRowsMost); len(d.Nodes) > 0 {

@@ -39,7 +39,7 @@ func answerOf(steps int) *view.WhatIf {
 func TestWhatIfPage(t *testing.T) {
 	t.Parallel()
 	var asked []web.Question
-	h := web.WhatIfHandler(func(_ context.Context, q *web.Question) (*view.WhatIf, error) {
+	h := web.WhatIfHandler(story.Now, func(_ context.Context, q *web.Question) (*view.WhatIf, error) {
 		if asked = append(asked, *q); q.Spot == "no" {
 			return nil, errors.New("no share" + img)
 		}
