@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -293,15 +294,36 @@ func drifts(t *testing.T, c client.WithWatch) {
 	gone(t, p, instance.ID)
 }
 
-// changesReported changes a MachineDeployment, its template and its Cluster, and then creates another MachineDeployment.
+// changesReported changes what types are made from, one thing at a time. The provider watches a namespace of its own, in
+// which nothing else happens, so that each report is of the last change.
 func changesReported(t *testing.T, c client.WithWatch) {
-	class(t, c, "reported", "small")
-	createAll(t, c, object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: reported, namespace: default}\nspec: {}", coreGroup))
-	edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
-		set(t, o, "reported", "spec", "clusterName")
-		o.SetAnnotations(nil)
+	createAll(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "watched"}})
+	class(t, c, "reported")
+	watches := make(chan string, 20)
+	management := interceptor.NewClient(c, interceptor.Funcs{
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
+			w, err := c.Watch(ctx, list, opts...)
+			if err == nil {
+				watches <- strings.TrimSuffix(list.GetObjectKind().GroupVersionKind().Kind, "List")
+			}
+			return w, err
+		},
 	})
-	p := started(t, newProvider(t, c))
+	watched := func(kinds ...string) {
+		t.Helper()
+		for len(kinds) > 0 {
+			select {
+			case kind := <-watches:
+				kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == kind })
+			case <-time.After(patience):
+				t.Fatalf("%q are not watched", kinds)
+			}
+		}
+	}
+	p, err := clusterapi.New(c, clusterapi.Options{Management: management, Namespace: "watched", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	reported := make(chan struct{}, 1)
 	p.OnTypesChanged(func(class cloud.ClassRef) {
 		if class != ref("reported") {
@@ -322,47 +344,54 @@ func changesReported(t *testing.T, c client.WithWatch) {
 		}
 		return all
 	}
-	if got := offered(); len(got) > 0 {
-		t.Fatalf("before the capacity is known: %q, want nothing", got)
+	const deploymentKind, templateKind = "MachineDeployment", "TestMachineTemplate"
+	offered()
+	started(t, p)
+	watched(deploymentKind, "Cluster")
+	refs := `bootstrap: {dataSecretName: none}, infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: TestMachineTemplate, name: t}`
+	deployment := object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: d, namespace: watched, labels: {class: reported}}\n"+
+		"spec: {clusterName: c, replicas: 0, selector: {matchLabels: {pool: d}}, template: {metadata: {labels: {pool: d}}, spec: {clusterName: c, version: v1.37.1, "+refs+"}}}", coreGroup)
+	cluster := object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: c, namespace: watched}\nspec: {}", coreGroup)
+	template := object(t, "apiVersion: %s/v1beta1\nkind: TestMachineTemplate\nmetadata: {name: t, namespace: watched}\nspec: {template: {spec: {}}}", infraGroup)
+	patch := func(o *unstructured.Unstructured, change string) error {
+		return c.Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(change)))
 	}
-	patchStatus := func(group, version, kind, name, status string) {
-		o, err := get(t, c, group, version, kind, name)
-		if err == nil {
-			err = c.Status().Patch(t.Context(), o, client.RawPatch(types.MergePatchType, []byte(status)))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	patchStatus := func(o *unstructured.Unstructured, change string) error {
+		return c.Status().Patch(t.Context(), o.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(change)))
 	}
 	for _, step := range []struct {
-		change func()
+		what   string
+		change func() error
 		want   []string
+		// watches is what is watched after the types were read.
+		watches []string
 	}{
-		{func() {
-			patchStatus(infraGroup, "v1beta1", "TestMachineTemplate", "reported-small", `{"status": {"capacity": {"cpu": "8", "memory": "16Gi"}}}`)
-		}, []string{"reported-small 8000 "}},
-		{func() {
-			edit(t, c, coreGroup, "MachineDeployment", "reported-small", func(o *unstructured.Unstructured) {
-				o.SetAnnotations(map[string]string{"capacity.cluster-autoscaler.kubernetes.io/labels": "node.kubernetes.io/instance-type=medium"})
-			})
-		}, []string{"medium 8000 "}},
-		{func() {
-			patchStatus(coreGroup, "v1beta2", "Cluster", "reported", `{"status": {"failureDomains": [{"name": "east"}]}}`)
-		}, []string{"medium 8000 east"}},
-		{func() {
-			if err := c.Delete(t.Context(), object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: reported-small, namespace: default}", coreGroup)); err != nil {
-				t.Fatal(err)
-			}
-		}, nil},
+		{"a Cluster is created", func() error { return c.Create(t.Context(), cluster) }, nil, nil},
+		{"a MachineDeployment is created", func() error { return c.Create(t.Context(), deployment) }, nil, []string{templateKind}},
+		{"its template is created", func() error { return c.Create(t.Context(), template) }, nil, nil},
+		{"the template's capacity is known", func() error {
+			return patchStatus(template, `{"status": {"capacity": {"cpu": "8", "memory": "16Gi"}}}`)
+		}, []string{"d 8000 "}, nil},
+		{"the MachineDeployment is annotated", func() error {
+			return patch(deployment, `{"metadata": {"annotations": {"capacity.cluster-autoscaler.kubernetes.io/labels": "node.kubernetes.io/instance-type=medium"}}}`)
+		}, []string{"medium 8000 "}, nil},
+		{"the Cluster has a failure domain", func() error {
+			return patchStatus(cluster, `{"status": {"failureDomains": [{"name": "east"}]}}`)
+		}, []string{"medium 8000 east"}, nil},
+		{"the MachineDeployment is deleted", func() error { return c.Delete(t.Context(), deployment) }, nil, nil},
 	} {
-		step.change()
-		for got := offered(); !slices.Equal(got, step.want); got = offered() {
-			select {
-			case <-reported:
-			case <-time.After(patience):
-				t.Fatalf("%q are in the catalog and nothing more is reported, want %q", got, step.want)
-			}
+		if err := step.change(); err != nil {
+			t.Fatalf("%s: %v", step.what, err)
 		}
+		select {
+		case <-reported:
+		case <-time.After(patience):
+			t.Fatalf("%s: nothing is reported", step.what)
+		}
+		if got := offered(); !slices.Equal(got, step.want) {
+			t.Errorf("%s: %q are in the catalog, want %q", step.what, got, step.want)
+		}
+		watched(step.watches...)
 	}
 }
 
