@@ -31,7 +31,7 @@ func serve(t *testing.T, nodes int) *site {
 	views := &live.Views{Latest: s.session.Latest, Now: time.Now}
 	mux := http.NewServeMux()
 	mux.Handle(live.Path+"/", views.Handler())
-	mux.Handle("/whatif", web.WhatIfHandler(func(context.Context, *web.Question) (*view.WhatIf, error) { return s.whatIf(), nil }))
+	mux.Handle("/whatif", web.WhatIfHandler(time.Now, func(context.Context, *web.Question) (*view.WhatIf, error) { return s.whatIf(), nil }))
 	mux.Handle("/", web.Handler(views, past{s.session}))
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Listener = counted{s.Listener, &s.sent}
