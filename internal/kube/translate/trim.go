@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
@@ -214,6 +215,7 @@ func ReadsAnnotation(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == "dovetail.sh" || prefix == karpenterv1.Group || prefix == "cluster-autoscaler.kubernetes.io" || strings.HasPrefix(prefix, "karpenter.") ||
 		slices.Contains([]string{
+			metav1.InitialEventsAnnotationKey, // of a bookmark, by which an informer knows that it has all
 			corev1.PodDeletionCost, corev1.MirrorPodAnnotationKey, "volume.kubernetes.io/selected-node",
 			"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "storageclass.kubernetes.io/is-default-class",
 		}, key)

@@ -183,6 +183,17 @@ func TestASpecIsReadOnce(t *testing.T) {
 	}
 }
 
+// TestABookmarkStaysOne: without its annotation no informer of pods would ever be filled.
+func TestABookmarkStaysOne(t *testing.T) {
+	t.Parallel()
+	w := protobuf(t)
+	mark := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+	read := w.read(WireReader{w.decoder(), &PodTrimmer{}}, w.write(mark)).(*corev1.Pod)
+	if diff := cmp.Diff(mark.ObjectMeta, read.ObjectMeta); diff != "" {
+		t.Errorf("(-written +read):\n%s", diff)
+	}
+}
+
 func TestAReaderForgetsSpecs(t *testing.T) {
 	t.Parallel()
 	trimmer := &PodTrimmer{}
