@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,14 +73,27 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 		}
 		now := o.DeepCopy()
 		err := wait.PollUntilContextTimeout(ctx, definitionPoll, definitionPatience, true, func(ctx context.Context) (bool, error) {
-			err := c.Get(ctx, client.ObjectKeyFromObject(o), now)
-			return err == nil && established(now), err
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil || !established(now) {
+				return false, err
+			}
+			return isKnown(c.RESTMapper(), now)
 		})
 		if err != nil {
 			return fmt.Errorf("wait until %s is served: %w", o.GetName(), err)
 		}
 	}
 	return nil
+}
+
+// isKnown reports whether discovery names the kind of a definition: it may be behind.
+func isKnown(mapper meta.RESTMapper, definition *unstructured.Unstructured) (bool, error) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func established(definition *unstructured.Unstructured) bool {
