@@ -15,8 +15,9 @@ func newUI() *cobra.Command {
 		Use: "ui", Short: "Make the controller's pages reachable, and print where",
 		Long: `Find the replica that leads, forward a local port to its debug port through the API server, and print
 the address of its pages: overview, nodes, pending pods, decisions, NodePools, blockers, what is next, offerings, cost,
-and what a change would do, which is worked out by this command as dovetail whatif does. The pages change nothing and load nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the
-rights to list leases and to create pods/portforward, and for what a change would do those of dovetail savings.
+and what a change would do, which this command works out as dovetail whatif does. The pages change nothing and load
+nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the rights to list leases and to create
+pods/portforward, and for what a change would do those of dovetail savings.
 
 With --journal the pages are those of a file: one of a journal, its directory, or what dovetail share or
 report wrote. They show the cluster as the last decision in it saw it, and all decisions; what was learned of

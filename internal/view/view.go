@@ -12,7 +12,6 @@
 package view
 
 import (
-	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -107,16 +106,14 @@ func (b *Bound) Gap() float64 {
 }
 
 // BoundOf returns the bound that a decision of disruption found with a search of all nodes; false: it
-// says nothing about the nodes of the snapshot. That is so too while nodes come or go, or pods wait, and where the
-// decision has nodes go for another reason than their cost: the bound has them at their price, and is about the
+// says nothing about the nodes of the snapshot. That is so too while nodes come or go, or pods wait: it is about the
 // cluster as it will be.
 func BoundOf(snap *cluster.Snapshot, d *plan.Disruption, search disrupt.Search) (Bound, bool) {
-	goes := func(c plan.Command) bool { return c.Reason != plan.Underutilized }
-	if search != disrupt.FullSearch || d.FleetBoundHourly <= 0 || len(snap.Pending) > 0 || slices.ContainsFunc(d.Commands, goes) {
+	if search != disrupt.FullSearch || d.FleetBound() <= 0 || len(snap.Pending) > 0 {
 		return Bound{}, false
 	}
 	prices := cluster.NewPrices(snap)
-	b := Bound{At: snap.At, LeastHourly: d.FleetBoundHourly}
+	b := Bound{At: snap.At, LeastHourly: d.FleetBound()}
 	held := map[string]bool{}
 	for _, v := range d.Blocked {
 		switch v.Reason {

@@ -8,6 +8,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -74,6 +75,15 @@ type Disruption struct {
 	// GivenUp has the cause of each search that was given up: CauseEffort, or a bug in words. Nil:
 	// none was.
 	GivenUp []string
+}
+
+// FleetBound returns FleetBoundHourly; 0 too where nodes go for another reason than their cost, since it has these at
+// their price.
+func (d *Disruption) FleetBound() float64 {
+	if slices.ContainsFunc(d.Commands, func(c Command) bool { return c.Reason != Underutilized }) {
+		return 0
+	}
+	return d.FleetBoundHourly
 }
 
 // CauseEffort is in GivenUp for a decision that took too much effort.

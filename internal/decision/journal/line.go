@@ -176,7 +176,7 @@ func headOf(d *record.Decision, id ID, version string) Head {
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
 		Placed: len(p.Assignments), Refused: len(p.Refusals), Launches: len(p.Launches) + len(d.Scaling.Launches), Removals: len(q.Removals) + len(d.Scaling.Removals),
-		Steps: len(q.Commands), Bound: p.BoundHourly, FleetBound: q.FleetBoundHourly, Error: d.Error, Bug: d.Bug,
+		Steps: len(q.Commands), Bound: p.BoundHourly, FleetBound: q.FleetBound(), Error: d.Error, Bug: d.Bug,
 	}
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
