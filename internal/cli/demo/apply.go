@@ -85,15 +85,28 @@ func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstru
 	return nil
 }
 
-// isKnown reports whether discovery names the kind of a definition: it may be behind.
+// isKnown reports whether discovery names the kind of a definition in all versions that are
+// served: it may be behind. Each version is asked for by its name, since the mapper keeps the
+// versions that it saw first for as long as it is not.
 func isKnown(mapper meta.RESTMapper, definition *unstructured.Unstructured) (bool, error) {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	_, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
-	if meta.IsNoMatchError(err) {
-		return false, nil
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, v := range versions {
+		version, ok := v.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		name, _ := version["name"].(string)
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, name)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
 	}
-	return err == nil, err
+	return true, nil
 }
 
 func established(definition *unstructured.Unstructured) bool {
