@@ -130,7 +130,8 @@ func run(ctx context.Context, opts Options) error {
 	}
 	defer closeRecords()
 	opts.views = &live.Latest{Journal: newRefused(opts.journal), Observes: opts.Settings.observes()}
-	srv, err := serve(&opts.Settings, metrics.Registry, opts.journal, &live.Views{Latest: opts.views, Now: time.Now}, opts.leads)
+	scrape := observe.NewScrape(metrics.Registry, opts.Settings.MetricsLevel)
+	srv, err := serve(&opts.Settings, scrape, opts.journal, &live.Views{Latest: opts.views, Now: time.Now}, opts.leads)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func run(ctx context.Context, opts Options) error {
 		}
 		defer opts.link.close()
 	}
-	objects, err := newObjects(&opts)
+	objects, err := newObjects(&opts, scrape)
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (o *Options) logSettings(chosen bool) {
 }
 
 // newObjects returns what serves the metrics of objects, over all terms.
-func newObjects(opts *Options) (*observe.Objects, error) {
+func newObjects(opts *Options, scrape *observe.Scrape) (*observe.Objects, error) {
 	provider, err := detachedProvider(opts)
 	if err != nil {
 		return nil, err
@@ -201,7 +202,8 @@ func newObjects(opts *Options) (*observe.Objects, error) {
 	objects := observe.NewObjects(provider.ClassKinds(), provider.Vocabulary().WellKnown, time.Now)
 	objects.Conditions.Buffers = gates["CapacityBuffer"]
 	if !opts.Settings.DisableClusterStateObservability {
-		metrics.Registry.MustRegister(objects, objects.Conditions)
+		metrics.Registry.MustRegister(objects.Conditions)
+		scrape.Add(objects, objects.Conditions)
 	}
 	return objects, nil
 }

@@ -10,12 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/dovetail-sh/dovetail/internal/decision/history"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
-	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/web"
 )
@@ -47,10 +43,10 @@ type endpoint struct {
 }
 
 // serve binds the ports and answers on them. The error names the flag of a port that is taken.
-func serve(s *Settings, gatherer prometheus.Gatherer, kept *journal.Journal, views *live.Views, leads *leadership) (*server, error) {
+func serve(s *Settings, scrape http.Handler, kept *journal.Journal, views *live.Views, leads *leadership) (*server, error) {
 	metrics, probes, debug := http.NewServeMux(), http.NewServeMux(), http.NewServeMux()
 	srv := &server{}
-	metrics.Handle("/metrics", promhttp.HandlerFor(observe.AtLevel(gatherer, s.MetricsLevel), promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	metrics.Handle("/metrics", scrape)
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	probes.HandleFunc("/readyz", srv.answerReady)
 	if s.JournalMemoryBytes > 0 {

@@ -28,7 +28,7 @@ func TestWhatReportsTheClusterIsOnLoopbackOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, prometheus.NewRegistry(), kept, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
+	srv, err := serve(&Settings{JournalMemoryBytes: 1 << 20, EnableProfiling: true}, observe.NewScrape(prometheus.NewRegistry(), ""), kept, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestMetricsAreThoseOfTheLevel(t *testing.T) {
 	m := observe.NewMetrics(registry)
 	m.ObservePlan(time.Second, "")
 	for level, want := range map[string]bool{observe.LevelEssential: false, observe.LevelDefault: true, observe.LevelAll: true} {
-		srv, err := serve(&Settings{MetricsLevel: level}, registry, nil, nil, &leadership{alone: true})
+		srv, err := serve(&Settings{}, observe.NewScrape(registry, level), nil, nil, &leadership{alone: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestMetricsHaveTheSameNamesInBothFormats(t *testing.T) {
 	m.ObservePlan(time.Second, "17.6f3k9a")
 	m.ObservePlan(time.Minute, "")
 	m.JournalDecisions.WithLabelValues("provisioning", "written").Inc()
-	srv, err := serve(&Settings{}, registry, nil, nil, &leadership{alone: true})
+	srv, err := serve(&Settings{}, observe.NewScrape(registry, ""), nil, nil, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestMetricsHaveTheSameNamesInBothFormats(t *testing.T) {
 
 func TestEveryServerHasItsBounds(t *testing.T) {
 	t.Parallel()
-	srv, err := serve(&Settings{EnableProfiling: true}, prometheus.NewRegistry(), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
+	srv, err := serve(&Settings{EnableProfiling: true}, observe.NewScrape(prometheus.NewRegistry(), ""), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestAPortThatIsTakenIsNamedByItsFlag(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = taken.Close() })
 	port := taken.Addr().(*net.TCPAddr).Port
-	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, prometheus.NewRegistry(), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true}); err == nil || !strings.Contains(err.Error(), "--debug-port") {
+	if _, err := serve(&Settings{EnableProfiling: true, DebugPort: port}, observe.NewScrape(prometheus.NewRegistry(), ""), nil, &live.Views{Latest: &live.Latest{}, Now: time.Now}, &leadership{alone: true}); err == nil || !strings.Contains(err.Error(), "--debug-port") {
 		t.Errorf("error %v, want --debug-port in it", err)
 	}
 }

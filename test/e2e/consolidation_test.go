@@ -66,10 +66,7 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	})
 
 	w := &packWatch{client: c, claims: map[types.UID]bool{}}
-	testkit.Eventually(t, 2*patience, func() error { return w.still(t) })
-	if nodes := len(w.last); nodes > sparseNodes {
-		t.Errorf("%d nodes are left, want %d: %s", nodes, sparseNodes, w.last)
-	}
+	testkit.Eventually(t, 2*patience, func() error { return w.still(t, sparseNodes) })
 	t.Logf("%d claims were made in all, %d are left", len(w.claims), len(w.last))
 	testkit.Eventually(t, patience, func() error { // events are written when there is time
 		var events corev1.EventList
@@ -113,8 +110,8 @@ type packWatch struct {
 	since  time.Time
 }
 
-// still returns nil once nothing has changed for a while and nothing is on its way out.
-func (w *packWatch) still(t *testing.T) error {
+// still returns nil once at most so many nodes are left, nothing has changed for a while and nothing is on its way out.
+func (w *packWatch) still(t *testing.T, most int) error {
 	t.Helper()
 	p, err := observe(t.Context(), w.client)
 	if err != nil {
@@ -134,8 +131,8 @@ func (w *packWatch) still(t *testing.T) error {
 	if now := time.Now(); busy || fmt.Sprint(names) != fmt.Sprint(w.last) || p.running() != sparsePods {
 		w.last, w.since = names, now
 	}
-	if time.Since(w.since) < stillFor {
-		return fmt.Errorf("nodes: %s", names)
+	if len(names) > most || time.Since(w.since) < stillFor {
+		return fmt.Errorf("%d nodes, want %d, and rest: %s", len(names), most, names)
 	}
 	return nil
 }

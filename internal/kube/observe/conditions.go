@@ -29,8 +29,8 @@ const operatorNamespace = "operator"
 const scrapeTakesMost = 5 * time.Second
 
 // Conditions shows the status conditions of claims, pools, node classes and Nodes of ours, and of capacity buffers: how they are
-// now, read from the cache when asked, and how often and after how long they changed. It
-// is a prometheus.Collector.
+// now, read from the cache when asked, and how often and after how long they changed. It is a
+// Source of the former, and a prometheus.Collector of the latter.
 type Conditions struct {
 	// Buffers: the cache has CapacityBuffers. It is set once, before Use.
 	Buffers bool
@@ -54,9 +54,10 @@ type conditionKind struct {
 
 // conditionMetrics are the six metrics of one kind, or of all kinds under the older names.
 type conditionMetrics struct {
-	count, current, terminating *prometheus.Desc
-	transitions                 *prometheus.CounterVec
-	lasted, terminated          *prometheus.HistogramVec
+	prefix             string
+	labels             []string // all metrics have these last
+	transitions        *prometheus.CounterVec
+	lasted, terminated *prometheus.HistogramVec
 }
 
 // Transition is a condition that changed its status.
@@ -66,7 +67,7 @@ type Transition struct {
 	From metav1.ConditionStatus
 }
 
-// NewConditions returns a collector that shows no object before it is given a reader.
+// NewConditions returns what shows no object before it is given a reader.
 // Classes are the kinds of our provider's node classes: other objects are not ours.
 func NewConditions(classes []schema.GroupVersionKind, now func() time.Time) *Conditions {
 	var classKeys []string
@@ -103,19 +104,13 @@ func NewConditions(classes []schema.GroupVersionKind, now func() time.Time) *Con
 // newConditionMetrics makes the metrics of one kind. All have its labels last.
 func newConditionMetrics(prefix string, more []string) *conditionMetrics {
 	labels := func(first ...string) []string { return slices.Concat(first, more) }
-	object := []string{"namespace", "name", "type", "status", "reason"}
-	gauge := func(name, help string, of ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(operatorNamespace, "", prefix+name), help, labels(of...), nil)
-	}
 	histogram := func(name, help string, of ...string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: operatorNamespace, Name: prefix + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.5, 2, 15),
 		}, labels(of...))
 	}
 	return &conditionMetrics{
-		count:       gauge("status_condition_count", "Always 1; the labels say how a condition of an object is.", object...),
-		current:     gauge("status_condition_current_status_seconds", "How long a condition has been as it is.", object...),
-		terminating: gauge("termination_current_time_seconds", "How long an object has been on its way out.", "namespace", "name"),
+		prefix: operatorNamespace + "_" + prefix, labels: more,
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: operatorNamespace, Name: prefix + "status_condition_transitions_total", Help: "Changes of conditions, by what they became.",
 		}, labels("type", "status", "reason")),
@@ -141,7 +136,7 @@ func (c *Conditions) shown() []*conditionKind {
 	})
 }
 
-// Use makes the collector read from r, a cache, from now on; nil: from nothing.
+// Use makes the source read from r, a cache, from now on; nil: from nothing.
 func (c *Conditions) Use(r client.Reader) {
 	if r == nil {
 		c.reader.Store(nil)
@@ -195,70 +190,120 @@ func (c *Conditions) Gone(o client.Object) bool {
 // Describe sends the descriptions.
 func (c *Conditions) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range c.metrics() {
-		for _, d := range []*prometheus.Desc{m.count, m.current, m.terminating} {
-			ch <- d
-		}
 		m.transitions.Describe(ch)
 		m.lasted.Describe(ch)
 		m.terminated.Describe(ch)
 	}
 }
 
-// Collect sends what was counted, and the present conditions of the objects in the cache.
+// Collect sends what was counted.
 func (c *Conditions) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.metrics() {
 		m.transitions.Collect(ch)
 		m.lasted.Collect(ch)
 		m.terminated.Collect(ch)
 	}
+}
+
+// Families returns the present conditions of the objects in the cache.
+func (c *Conditions) Families() []Family {
+	objects := c.read()
+	var families []Family
+	for _, m := range c.metrics() {
+		families = append(families, c.familiesOf(m, objects)...)
+	}
+	return families
+}
+
+// read returns our objects of each kind that the cache has; nothing while it has not all.
+func (c *Conditions) read() map[*conditionKind][]client.Object {
 	r := c.reader.Load()
 	if r == nil {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTakesMost)
 	defer cancel()
+	all := map[*conditionKind][]client.Object{}
 	for _, k := range c.shown() {
 		list := k.list.DeepCopyObject().(client.ObjectList)
 		if (*r).List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
-			return // the cache is not there yet, or not any more
+			return nil // the cache is not there yet, or not any more
 		}
 		objects, err := meta.ExtractList(list)
 		if err != nil {
-			return
+			return nil
 		}
 		for _, o := range objects {
 			if obj, ok := o.(client.Object); ok && c.ours(obj) {
-				k.collect(ch, obj, c.now())
+				all[k] = append(all[k], obj)
 			}
 		}
 	}
+	return all
 }
 
-// collect sends how one object is now.
-func (k *conditionKind) collect(ch chan<- prometheus.Metric, o client.Object, now time.Time) {
-	k.each(o, func(m *conditionMetrics, labels []string) {
-		for _, condition := range conditionsOf(o) {
-			of := slices.Concat([]string{o.GetNamespace(), o.GetName(), condition.Type, string(condition.Status), condition.Reason}, labels)
-			ch <- prometheus.MustNewConstMetric(m.count, prometheus.GaugeValue, 1, of...)
-			ch <- prometheus.MustNewConstMetric(m.current, prometheus.GaugeValue, now.Sub(condition.LastTransitionTime.Time).Seconds(), of...)
+// familiesOf returns the families of one set of metrics, each with the series of all objects that it shows.
+func (c *Conditions) familiesOf(m *conditionMetrics, objects map[*conditionKind][]client.Object) []Family {
+	now := c.now()
+	each := func(do func(o client.Object, labels []string)) {
+		for _, k := range c.kinds {
+			if k.under != m && k.old != m {
+				continue
+			}
+			for _, o := range objects[k] {
+				do(o, k.labelsOf(m, o))
+			}
 		}
-		if at := o.GetDeletionTimestamp(); at != nil {
-			of := slices.Concat([]string{o.GetNamespace(), o.GetName()}, labels)
-			ch <- prometheus.MustNewConstMetric(m.terminating, prometheus.GaugeValue, now.Sub(at.Time).Seconds(), of...)
-		}
-	})
+	}
+	condition := func(name, help string, value func(metav1.Condition) float64) Family {
+		labels := slices.Concat([]string{"namespace", "name", "type", "status", "reason"}, m.labels)
+		return Family{Name: m.prefix + name, Help: help, Labels: labels, Each: func(write func(float64, ...string)) {
+			var values []string
+			each(func(o client.Object, labels []string) {
+				for _, condition := range conditionsOf(o) {
+					values = append(values[:0], o.GetNamespace(), o.GetName(), condition.Type, string(condition.Status), condition.Reason)
+					values = append(values, labels...)
+					write(value(condition), values...)
+				}
+			})
+		}}
+	}
+	return []Family{
+		condition("status_condition_count", "Always 1; the labels say how a condition of an object is.", func(metav1.Condition) float64 { return 1 }),
+		condition("status_condition_current_status_seconds", "How long a condition has been as it is.", func(condition metav1.Condition) float64 {
+			return now.Sub(condition.LastTransitionTime.Time).Seconds()
+		}),
+		{
+			Name: m.prefix + "termination_current_time_seconds", Help: "How long an object has been on its way out.",
+			Labels: slices.Concat([]string{"namespace", "name"}, m.labels), Each: func(write func(float64, ...string)) {
+				each(func(o client.Object, labels []string) {
+					if at := o.GetDeletionTimestamp(); at != nil {
+						write(now.Sub(at.Time).Seconds(), slices.Concat([]string{o.GetNamespace(), o.GetName()}, labels)...)
+					}
+				})
+			},
+		},
+	}
 }
 
 // each calls do with the metrics of the kind, and the labels that all of them end with.
 func (k *conditionKind) each(o client.Object, do func(m *conditionMetrics, labels []string)) {
+	do(k.under, k.labelsOf(k.under, o))
+	if k.old != nil {
+		do(k.old, k.labelsOf(k.old, o))
+	}
+}
+
+// labelsOf returns the values of the labels that all metrics of m end with.
+func (k *conditionKind) labelsOf(m *conditionMetrics, o client.Object) []string {
+	if m == k.old {
+		return []string{k.group, k.name}
+	}
 	labels := make([]string, 0, len(k.labelKeys))
 	for _, key := range k.labelKeys {
 		labels = append(labels, o.GetLabels()[key])
 	}
-	do(k.under, labels)
-	if k.old != nil {
-		do(k.old, []string{k.group, k.name})
-	}
+	return labels
 }
 
 // metrics returns those of all kinds, each once.

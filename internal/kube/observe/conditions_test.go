@@ -68,11 +68,11 @@ func TestConditionsShowHowObjectsAre(t *testing.T) {
 		"operator_node_status_condition_count" + ofNode:                              1,
 		"operator_node_status_condition_current_status_seconds" + ofNode:             60,
 	}
-	if diff := cmp.Diff(want, gathered(t, c)); diff != "" {
+	if diff := cmp.Diff(want, scraped(t, c)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	c.Use(nil)
-	if got := gathered(t, c); len(got) > 0 {
+	if got := scraped(t, c); len(got) > 0 {
 		t.Errorf("after its reader was taken away it shows %v", got)
 	}
 }
@@ -150,7 +150,8 @@ func counts(t *testing.T, c prometheus.Collector, name string) map[string]float6
 func TestDocsNameTheMetricsOfConditions(t *testing.T) {
 	t.Parallel()
 	descs := make(chan *prometheus.Desc, 100)
-	NewConditions([]schema.GroupVersionKind{{Kind: "EC2NodeClass"}, {Kind: "KWOKNodeClass"}}, nil).Describe(descs)
+	c := NewConditions([]schema.GroupVersionKind{{Kind: "EC2NodeClass"}, {Kind: "KWOKNodeClass"}}, time.Now)
+	c.Describe(descs)
 	close(descs)
 	rows := map[string]bool{}
 	for _, line := range strings.Split(readDoc(t, "../../../docs/reference/metrics.md"), "\n") {
@@ -159,10 +160,15 @@ func TestDocsNameTheMetricsOfConditions(t *testing.T) {
 		}
 	}
 	published := map[string]bool{}
+	publish := func(name, labels string) {
+		published[name+" "+strings.Replace(labels, "_ec2nodeclass,_kwoknodeclass,", "", 1)] = true
+	}
 	for desc := range descs {
 		name, labels, _ := strings.Cut(parseDesc(t, desc), " ")
-		labels = strings.Replace(labels, "_ec2nodeclass,_kwoknodeclass,", "", 1)
-		published[name+" "+labels] = true
+		publish(name, labels)
+	}
+	for _, family := range c.Families() {
+		publish(family.Name, strings.Join(family.Labels, ","))
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(published)), slices.Sorted(maps.Keys(rows))); diff != "" {
 		t.Errorf("docs/reference/metrics.md (-want +got):\n%s", diff)

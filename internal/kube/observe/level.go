@@ -63,6 +63,15 @@ func essential() map[string]matching {
 	return metrics
 }
 
+// matchingAt returns which series of a metric are served at a level, and whether any are.
+func matchingAt(level, name string) (match matching, served bool) {
+	if level != LevelEssential {
+		return nil, true
+	}
+	match, served = essential()[name]
+	return match, served
+}
+
 // AtLevel returns a gatherer of what g gathers that is served at a level.
 func AtLevel(g prometheus.Gatherer, level string) prometheus.Gatherer {
 	if level != LevelEssential {

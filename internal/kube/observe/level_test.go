@@ -20,15 +20,15 @@ func TestEssentialServesItsMetricsAndSeries(t *testing.T) {
 	m := NewMetrics(registry)
 	m.Bugs.Inc()
 	m.PlanSeconds.Observe(1)
-	conditions := newConditionMetrics("nodeclaim_", nil)
-	series := func(d *prometheus.Desc, of ...string) prometheus.Metric {
-		return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, 1, of...)
+	series := func(name string, of ...string) prometheus.Metric {
+		desc := prometheus.NewDesc(name, "", []string{"namespace", "name", "type", "status", "reason"}, nil)
+		return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, of...)
 	}
-	pools := newConditionMetrics("nodepool_", nil)
+	const claims = "operator_nodeclaim_status_condition_current_status_seconds"
 	registry.MustRegister(constant{
-		series(conditions.current, "", "a", "Ready", "False", "r"), series(conditions.current, "", "b", "Ready", "True", "r"),
-		series(conditions.current, "", "a", "Drifted", "Unknown", "r"), series(conditions.current, "", "a", "Registered", "Unknown", "r"),
-		series(pools.count, "", "p", "ValidationSucceeded", "True", "r"),
+		series(claims, "", "a", "Ready", "False", "r"), series(claims, "", "b", "Ready", "True", "r"),
+		series(claims, "", "a", "Drifted", "Unknown", "r"), series(claims, "", "a", "Registered", "Unknown", "r"),
+		series("operator_nodepool_status_condition_count", "", "p", "ValidationSucceeded", "True", "r"),
 	})
 	gather := func(level string) []string {
 		families, err := AtLevel(registry, level).Gather()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +37,7 @@ func TestObjectsShowNodesAndPods(t *testing.T) {
 	}
 	objects := NewObjects([]schema.GroupVersionKind{{Group: "karpenter.test", Kind: "Class"}}, []string{"karpenter.test/instance-cpu"},
 		func() time.Time { return time.Unix(1060, 0) })
-	if got := gathered(t, objects); len(got) > 0 {
+	if got := scraped(t, objects); len(got) > 0 {
 		t.Errorf("without a reader it shows %v", got)
 	}
 	objects.Use(fake.NewClientBuilder().WithObjects(node,
@@ -73,7 +72,7 @@ func TestObjectsShowNodesAndPods(t *testing.T) {
 		want[fmt.Sprintf("karpenter_pods_state arch= capacity_type= instance_type= %s owner=/apis/apps/v1/namespaces/default/%ss/o phase=%s ready=true scheduled=%s zone=%s",
 			place, kind, phase, placed, zone)] = 1
 	}
-	got := gathered(t, objects)
+	got := scraped(t, objects)
 	for key := range got {
 		if strings.Contains(key, "resource_type=pods") {
 			delete(got, key) // every pod asks for one of them
@@ -83,45 +82,46 @@ func TestObjectsShowNodesAndPods(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	objects.Use(nil)
-	if got := gathered(t, objects); len(got) > 0 {
+	if got := scraped(t, objects); len(got) > 0 {
 		t.Errorf("after its reader was taken away it shows %v", got)
 	}
 }
 
 func TestDocsNameTheMetricsOfObjects(t *testing.T) {
 	t.Parallel()
-	descs := make(chan *prometheus.Desc, 20)
-	NewObjects(nil, nil, nil).Describe(descs)
-	close(descs)
 	doc := readDoc(t, "../../../docs/reference/metrics.md")
-	for desc := range descs {
-		line := parseDesc(t, desc)
-		name, labels, _ := strings.Cut(line, " ")
-		row := "| `" + name + "` | gauge, object | " + strings.ReplaceAll(labels, ",", ", ") + " |"
+	for _, family := range NewObjects(nil, nil, nil).Families() {
+		row := "| `" + family.Name + "` | gauge, object | " + strings.Join(family.Labels, ", ") + " |"
 		if !strings.Contains(doc, row) {
 			t.Errorf("docs/reference/metrics.md has no row that starts with\n\t%s", row)
 		}
 	}
 }
 
-// gathered returns all metrics of a collector, with their labels in alphabetical order.
-func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
-	t.Helper()
-	reg := prometheus.NewPedanticRegistry()
-	reg.MustRegister(c)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
+// TestPodsOfAWorkloadAskForTheSame: pods share their containers; the one that was resized has other requests, as
+// kubelet reports them.
+func TestPodsOfAWorkloadAskForTheSame(t *testing.T) {
+	t.Parallel()
+	f := newFleet(1)
+	f.pods = f.pods[:3]
+	for i := range f.pods {
+		f.pods[i].Spec.Containers = f.pods[0].Spec.Containers
 	}
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			key := family.GetName()
-			for _, l := range m.GetLabel() {
-				key += " " + l.GetName() + "=" + l.GetValue()
-			}
-			got[key] = m.GetGauge().GetValue()
+	f.pods[1].Spec.Containers[0].Name = "web"
+	f.pods[1].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", Resources: &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("2")},
+	}}}
+	objects := NewObjects(nil, nil, time.Now)
+	objects.Use(f)
+	var got []string
+	for _, family := range objects.Families() {
+		if family.Name == "karpenter_nodes_total_pod_requests" {
+			family.Each(func(value float64, labels ...string) {
+				got = append(got, fmt.Sprintf("%s %v", labels[len(labels)-1], value))
+			})
 		}
 	}
-	return got
+	if diff := cmp.Diff([]string{"cpu 2.002", "memory 3.221225472e+09", "pods 3"}, got); diff != "" {
+		t.Errorf("requests of three pods (-want +got):\n%s", diff)
+	}
 }

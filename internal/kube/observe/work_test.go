@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 func TestWorkThatHangsIsSeen(t *testing.T) {
@@ -32,4 +33,26 @@ func TestWorkThatHangsIsSeen(t *testing.T) {
 	if got := w.LastEnded(); !got.Equal(time.Unix(1000, 0)) {
 		t.Errorf("LastEnded is %s", got)
 	}
+}
+
+// gathered returns all metrics of a collector, with their labels in alphabetical order.
+func gathered(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			key := family.GetName()
+			for _, l := range m.GetLabel() {
+				key += " " + l.GetName() + "=" + l.GetValue()
+			}
+			got[key] = m.GetGauge().GetValue()
+		}
+	}
+	return got
 }
