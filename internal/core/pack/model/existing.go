@@ -34,8 +34,8 @@ func PortsFree(meter *effort.Meter, want, taken []cluster.HostPort) bool {
 	return fit.Ports(want, taken).IsYes()
 }
 
-// Add places up to most pods of the class and returns how many.
-func (b *ExistingNode) Add(c *PodClass, st *Stage, most int) int {
+// Room returns for how many more pods of the class there is room, most at most.
+func (b *ExistingNode) Room(c *PodClass, st *Stage, most int) int {
 	if most == 0 || c.Constraints.Invalid != "" {
 		return 0
 	}
@@ -48,10 +48,21 @@ func (b *ExistingNode) Add(c *PodClass, st *Stage, most int) int {
 			return 0
 		}
 		n = 1
+	}
+	return int(n)
+}
+
+// Add places up to most pods of the class and returns how many.
+func (b *ExistingNode) Add(c *PodClass, st *Stage, most int) int {
+	n := b.Room(c, st, most)
+	if n == 0 {
+		return 0
+	}
+	if len(c.Constraints.Ports) > 0 {
 		b.Ports = append(slices.Clip(b.Ports), c.Constraints.Ports...)
 	}
-	b.Used.AddN(c.Need, n)
-	return int(n)
+	b.Used.AddN(c.Need, int64(n))
+	return n
 }
 
 // accepts reports whether the class allows the node's labels, and tolerates its taints.

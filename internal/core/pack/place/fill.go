@@ -224,15 +224,11 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
-// PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the order of
+// PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the orders of chunkClasses and
 // nodesForChunks. Chunks have no preferences.
 func (s *State) PlaceChunksOnExisting() {
 	nodes := s.nodesForChunks()
-	for _, c := range s.Order {
-		cl := &s.Classes[c]
-		if !cl.IsBuffer || cl.Constraints.Invalid != "" {
-			continue
-		}
+	for _, cl := range s.chunkClasses() {
 		for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
 			left = len(cl.Pods)
 			for _, i := range nodes {
@@ -242,6 +238,27 @@ func (s *State) PlaceChunksOnExisting() {
 			}
 		}
 	}
+}
+
+// chunkClasses returns the classes of chunks that are not placed, in the order in which they are: those first for
+// which there is least room beyond what they need, lest others take it that could be elsewhere. Of equals the
+// largest comes first.
+func (s *State) chunkClasses() (classes []*model.PodClass) {
+	spare := map[*model.PodClass]int{}
+	for _, c := range s.Order {
+		cl := &s.Classes[c]
+		if !cl.IsBuffer || len(cl.Pods) == 0 || cl.Constraints.Invalid != "" {
+			continue
+		}
+		s.Model.Meter.Spend(len(s.Existing) * cl.Weight)
+		spare[cl] = -len(cl.Pods)
+		for i := range s.Existing {
+			spare[cl] += s.Existing[i].Room(cl, cl.Last(), len(cl.Pods))
+		}
+		classes = append(classes, cl)
+	}
+	slices.SortStableFunc(classes, func(a, b *model.PodClass) int { return cmp.Compare(spare[a], spare[b]) })
+	return classes
 }
 
 // nodesForChunks returns the existing nodes in the order in which they hold chunks: those with pods
