@@ -101,19 +101,19 @@ func endsUndecided(t T, h Harness) {
 	}
 }
 
-// failureTold launches what fails late and waits for the notice of that, which is repeated until it is taken.
-func failureTold(t T, h Harness) {
+// failureNotified launches what fails late and waits for the notice of that, which is repeated until it is taken.
+func failureNotified(t T, h Harness) {
 	watcher, is := h.Provider.(cloud.Watcher)
 	if !is || !h.Notified {
 		t.Skip("the provider has no notices of launches")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan cloud.Notice, noticesMax)
+	reported := make(chan cloud.Notice, noticesMax)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		watcher.Watch(ctx, func(_ context.Context, n cloud.Notice) error {
 			select {
-			case told <- n:
+			case reported <- n:
 				return nil
 			default:
 				return errors.New("the test reads no further")
@@ -128,7 +128,7 @@ func failureTold(t T, h Harness) {
 	defer late.Stop()
 	for {
 		select {
-		case n := <-told:
+		case n := <-reported:
 			if n.Kind == cloud.LaunchFailed && (n.InstanceID == first.ID || n.InstanceID == failed.ID) {
 				if n.Failure == nil || n.Failure.Kind != cloud.NoCapacity || n.Failure.Message == "" {
 					t.Errorf("the notice has the failure %+v, want one for want of capacity, and some words", n.Failure)

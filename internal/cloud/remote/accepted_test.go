@@ -34,26 +34,26 @@ type late struct {
 
 // lateCloud has the launches that were accepted, which outlive each provider.
 type lateCloud struct {
-	mu     sync.Mutex
-	orders []*order
+	mu       sync.Mutex
+	launches []*acceptedLaunch
 }
 
-type order struct {
+type acceptedLaunch struct {
 	request  cloud.LaunchRequest
 	at       time.Time
 	instance cloud.Instance
-	// final is the ID that came; told: the notice of what became of the launch is taken.
-	final string
-	told  bool
+	// final is the ID that came; notified: the notice of what became of the launch is taken.
+	final    string
+	notified bool
 }
 
 func newLate(t cloudtest.T, c client.Client, at *lateCloud) late { return late{newKWOK(t, c), at} }
 
 func isLate(class cloud.ClassRef) bool { return class.Name == "accepts" || class.Name == "fails" }
 
-// orders returns all orders as they are now, those that are due decided.
-func (l late) orders(ctx context.Context) []*order {
-	for _, o := range l.cloud.orders {
+// launches returns all launches that were accepted, those that are due decided.
+func (l late) launches(ctx context.Context) []*acceptedLaunch {
+	for _, o := range l.cloud.launches {
 		if o.final != "" || o.instance.Failed != nil || time.Since(o.at) < decidedAfter {
 			continue
 		}
@@ -65,11 +65,11 @@ func (l late) orders(ctx context.Context) []*order {
 		r.Class.Name = "default"
 		o.final = l.Provider.Launch(ctx, []cloud.LaunchRequest{r})[0].Instance.ID
 	}
-	return l.cloud.orders
+	return l.cloud.launches
 }
 
-// answer is what is said of an order.
-func (l late) answer(ctx context.Context, o *order) (cloud.Instance, error) {
+// answer is what is said of a launch.
+func (l late) answer(ctx context.Context, o *acceptedLaunch) (cloud.Instance, error) {
 	if o.final != "" {
 		return l.Provider.Get(ctx, o.final)
 	}
@@ -84,23 +84,23 @@ func (l late) Launch(ctx context.Context, requests []cloud.LaunchRequest) []clou
 			continue
 		}
 		l.cloud.mu.Lock()
-		at := slices.IndexFunc(l.orders(ctx), func(o *order) bool { return o.request.Token == r.Token })
+		at := slices.IndexFunc(l.launches(ctx), func(o *acceptedLaunch) bool { return o.request.Token == r.Token })
 		if at < 0 {
-			at = len(l.cloud.orders)
+			at = len(l.cloud.launches)
 			first := r.Choices[0]
-			l.cloud.orders = append(l.cloud.orders, &order{request: r, at: time.Now(), instance: cloud.Instance{
-				ID: "kwok://order-" + r.Token, Provisional: true, Token: r.Token, Claim: r.Claim,
+			l.cloud.launches = append(l.cloud.launches, &acceptedLaunch{request: r, at: time.Now(), instance: cloud.Instance{
+				ID: "kwok://accepted-" + r.Token, Provisional: true, Token: r.Token, Claim: r.Claim,
 				Labels: map[string]string{label.InstanceType: first.Type.Name, label.CapacityType: first.Offering.CapacityType, label.Zone: first.Offering.Zone},
 			}})
 		}
-		results[i].Instance, results[i].Err = l.answer(ctx, l.cloud.orders[at])
+		results[i].Instance, results[i].Err = l.answer(ctx, l.cloud.launches[at])
 		l.cloud.mu.Unlock()
 	}
 	return results
 }
 
 func (l late) find(ctx context.Context, id string) (int, bool) {
-	at := slices.IndexFunc(l.orders(ctx), func(o *order) bool { return o.instance.ID == id })
+	at := slices.IndexFunc(l.launches(ctx), func(o *acceptedLaunch) bool { return o.instance.ID == id })
 	return at, at >= 0
 }
 
@@ -108,7 +108,7 @@ func (l late) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	l.cloud.mu.Lock()
 	defer l.cloud.mu.Unlock()
 	if at, found := l.find(ctx, id); found {
-		return l.answer(ctx, l.cloud.orders[at])
+		return l.answer(ctx, l.cloud.launches[at])
 	}
 	return l.Provider.Get(ctx, id)
 }
@@ -120,19 +120,19 @@ func (l late) Terminate(ctx context.Context, id string) error {
 	if !found {
 		return l.Provider.Terminate(ctx, id)
 	}
-	if final := l.cloud.orders[at].final; final != "" {
+	if final := l.cloud.launches[at].final; final != "" {
 		return l.Provider.Terminate(ctx, final)
 	}
-	l.cloud.orders = slices.Delete(l.cloud.orders, at, at+1)
+	l.cloud.launches = slices.Delete(l.cloud.launches, at, at+1)
 	return nil
 }
 
 func (l late) List(ctx context.Context) ([]cloud.Instance, error) {
 	l.cloud.mu.Lock()
 	defer l.cloud.mu.Unlock()
-	orders := l.orders(ctx)
+	launches := l.launches(ctx)
 	all, err := l.Provider.List(ctx)
-	for _, o := range orders {
+	for _, o := range launches {
 		if o.final == "" {
 			all = append(all, o.instance)
 		}
@@ -150,19 +150,19 @@ func (l late) Watch(ctx context.Context, report func(context.Context, cloud.Noti
 		case <-tick.C:
 		}
 		l.cloud.mu.Lock()
-		orders := slices.Clone(l.orders(ctx))
+		launches := slices.Clone(l.launches(ctx))
 		l.cloud.mu.Unlock()
-		for _, o := range orders {
+		for _, o := range launches {
 			l.cloud.mu.Lock()
 			n := cloud.Notice{Kind: cloud.LaunchChanged, InstanceID: o.instance.ID, Failure: o.instance.Failed}
 			if n.Failure != nil {
 				n.Kind = cloud.LaunchFailed
 			}
-			isNews := !o.told && (o.final != "" || n.Failure != nil)
+			isDue := !o.notified && (o.final != "" || n.Failure != nil)
 			l.cloud.mu.Unlock()
-			if isNews && report(ctx, n) == nil {
+			if isDue && report(ctx, n) == nil {
 				l.cloud.mu.Lock()
-				o.told = true
+				o.notified = true
 				l.cloud.mu.Unlock()
 			}
 		}

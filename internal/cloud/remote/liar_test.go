@@ -206,17 +206,17 @@ func liars() map[string]struct {
 			page.Instances = append(page.Instances, &providerv1.Instance{Id: "metal://other", Token: "t", ClusterUid: "u"})
 			return true
 		}}, "rule foreign_instance"},
-		"accepted, and not found": {liar{lost: func(id string) bool { return strings.HasPrefix(id, "kwok://order-") }}, "Get(kwok://order-"},
+		"accepted, and not found": {liar{lost: func(id string) bool { return strings.HasPrefix(id, "kwok://accepted-") }}, "Get(kwok://accepted-"},
 		"an ID of no launch": {liar{get: func(r *providerv1.GetResponse) {
 			if r.Instance.Id != "" {
 				r.Instance.ProvisionalId = ""
 			}
-		}}, "rule instance: Get kwok://order-"},
+		}}, "rule instance: Get kwok://accepted-"},
 		"the ID of another launch": {liar{get: func(r *providerv1.GetResponse) {
 			if r.Instance.Id != "" && r.Instance.ProvisionalId != "" {
 				r.Instance.Token = "another"
 			}
-		}}, "rule accepted: Get kwok://order-"},
+		}}, "rule accepted: Get kwok://accepted-"},
 		"accepted without the capability": {liar{describe: func(d *providerv1.DescribeResponse) {
 			d.Patience = nil
 			d.Capabilities = slices.DeleteFunc(d.Capabilities, func(c providerv1.Capability) bool {
@@ -245,7 +245,7 @@ func liars() map[string]struct {
 				}
 			}
 			return true
-		}}, "List: instance kwok://final is there as kwok://order-"},
+		}}, "List: instance kwok://final is there as kwok://accepted-"},
 		"more patience than Describe has": {liar{catalog: func(p *providerv1.CatalogPage) {
 			p.Patience = &providerv1.Patience{LaunchMs: time.Hour.Milliseconds(), RegistrationMs: time.Hour.Milliseconds()}
 		}}, "patience.launch_ms is 3600000; Describe says that no class needs more than 1800000"},

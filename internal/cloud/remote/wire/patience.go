@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +28,7 @@ func ParsePatience(in *providerv1.Patience, accepts bool) (lifecycle.Patience, e
 	switch {
 	case err != nil:
 	case p.Follow > 0 && !accepts:
-		err = fmt.Errorf("patience.follow_ms is for launches that are decided later; list CAPABILITY_ACCEPTED_LAUNCHES, or leave it out")
+		err = errors.New("patience.follow_ms is for launches that are decided later; list CAPABILITY_ACCEPTED_LAUNCHES, or leave it out")
 	case accepts && p.Follow == 0:
 		p.Follow = lifecycle.ProvisionalFollow
 	}
@@ -52,7 +53,7 @@ func ParseClassPatience(in *providerv1.Patience, longest lifecycle.Patience) (li
 		}
 	}
 	if p.Follow > 0 && longest.Follow == 0 {
-		return p, fmt.Errorf("patience.follow_ms is for launches that are decided later, which Describe says that there are none of")
+		return p, errors.New("patience.follow_ms is for launches that are decided later, which Describe says that there are none of")
 	}
 	return lifecycle.Patience{
 		Launch: cmp.Or(p.Launch, longest.Launch), Registration: cmp.Or(p.Registration, longest.Registration), Follow: cmp.Or(p.Follow, longest.Follow),
