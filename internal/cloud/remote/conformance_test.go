@@ -166,8 +166,11 @@ func classes() []*kwokv1alpha1.KWOKNodeClass {
 	slow := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "slow"}}
 	slow.Spec.NodeRegistrationDelay = &metav1.Duration{Duration: time.Hour}
 	return []*kwokv1alpha1.KWOKNodeClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, slow, {ObjectMeta: metav1.ObjectMeta{Name: "unready"}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "accepts"}}, {ObjectMeta: metav1.ObjectMeta{Name: "fails"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		slow,
+		{ObjectMeta: metav1.ObjectMeta{Name: "unready"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "accepts"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fails"}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,6 +147,7 @@ func liars() map[string]struct {
 	said string
 } {
 	var launches atomic.Int64
+	var noLaunch, anotherLaunch, noFailure sync.Once // a lie that is repeated has provider-test wait until it gives up
 	nan, negative := math.NaN(), -1.0
 	return map[string]struct {
 		liar liar
@@ -208,13 +210,13 @@ func liars() map[string]struct {
 		}}, "rule foreign_instance"},
 		"accepted, and not found": {liar{lost: func(id string) bool { return strings.HasPrefix(id, "kwok://accepted-") }}, "Get(kwok://accepted-"},
 		"an ID of no launch": {liar{get: func(r *providerv1.GetResponse) {
-			if r.Instance.Id != "" {
-				r.Instance.ProvisionalId = ""
+			if r.Instance.Id != "" && r.Instance.ProvisionalId != "" {
+				noLaunch.Do(func() { r.Instance.ProvisionalId = "" })
 			}
 		}}, "rule instance: Get kwok://accepted-"},
 		"the ID of another launch": {liar{get: func(r *providerv1.GetResponse) {
 			if r.Instance.Id != "" && r.Instance.ProvisionalId != "" {
-				r.Instance.Token = "another"
+				anotherLaunch.Do(func() { r.Instance.Token = "another" })
 			}
 		}}, "rule accepted: Get kwok://accepted-"},
 		"accepted without the capability": {liar{describe: func(d *providerv1.DescribeResponse) {
@@ -225,7 +227,9 @@ func liars() map[string]struct {
 		}, catalog: func(p *providerv1.CatalogPage) { p.Patience = nil }}, "its launch is decided later, and Describe does not list CAPABILITY_ACCEPTED_LAUNCHES"},
 		"a failure that decides nothing": {liar{get: func(r *providerv1.GetResponse) {
 			if r.Instance.Failed != nil {
-				r.Instance.Failed = &providerv1.Failure{Kind: providerv1.FailureKind_FAILURE_KIND_UNKNOWN_OUTCOME}
+				noFailure.Do(func() {
+					r.Instance.Failed = &providerv1.Failure{Kind: providerv1.FailureKind_FAILURE_KIND_UNKNOWN_OUTCOME}
+				})
 			}
 		}}, "failed is no definite refusal"},
 		"a notice of a failure that decides nothing": {liar{notice: func(n *providerv1.Notice) {
