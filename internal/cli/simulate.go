@@ -30,14 +30,13 @@ func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
 	var saves, prove, spotToSpot bool
-	var premium float64
-	var evictionHourly float64
+	var premium, evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
 		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
-controller would launch for them, with the same solver. Nothing is asked of a cloud but,
-with --provider-address, what it offers, and nothing is changed.
+controller would launch for them, with the same solver. Nothing is changed, and of a cloud
+only --provider-address asks something.
 
 The table shows nodes by type and zone with their pods and price, the lower bound on the
 price, what first-fit-decreasing would pay, and why pods are refused.
@@ -45,9 +44,8 @@ price, what first-fit-decreasing would pay, and why pods are refused.
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
 launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
-that of EC2, else that of kwok), or from the one of --catalog. Node classes of a provider in
-another process are manifests, too, or in the cluster; --provider-address says where the
-provider is asked what they offer.
+that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
+process at --provider-address, if the node class is of its kind.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
 table says for how many pods of each there is room, for how many nodes are launched, and why
@@ -65,7 +63,6 @@ was refused, 2 when the input is wrong.`,
   dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
   dovetail simulate --consolidate --live
-  dovetail simulate -f manifests/ --provider-address unix:///run/provider/p.sock
   dovetail simulate -f manifests/ --feature-gates CapacityBuffer=true`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
