@@ -17,6 +17,7 @@ const KIND = 'ExampleNodeClass';
 const ZONE = 'topology.kubernetes.io/zone';
 const CAPACITY = 'karpenter.sh/capacity-type';
 const TYPE = 'node.kubernetes.io/instance-type';
+const DECIDED_MS = 500; // how long launches take that are decided later
 const ALIVE_MS = 20000; // the protocol wants a sign of life every 30 seconds
 
 // ---- What there is: instances by token, which a cloud would keep as tags of its instances. ----
@@ -30,9 +31,17 @@ class Store {
     fs.writeFileSync(this.file + '.new', JSON.stringify([...this.byToken.values()]));
     fs.renameSync(this.file + '.new', this.file);
   }
+  all() { return [...this.byToken.values()].map((i) => this.decide(i)); }
+  decide(i) { // what a cloud does that accepts launches: the ID, or the failure, comes later
+    if (!i.accepted || i.id || i.failed || Date.now() < i.created_unix_ms + DECIDED_MS) return i;
+    if (i.accepted === 'fails') i.failed = { kind: 'FAILURE_KIND_NO_CAPACITY', message: 'it could not be had after all' };
+    else i.id = `example://${i.token}`;
+    this.save();
+    return i;
+  }
   add(instance) { this.byToken.set(instance.token, instance); this.save(); return instance; }
   remove(id) { const i = this.find(id); if (i) { this.byToken.delete(i.token); this.save(); } }
-  find(id) { return [...this.byToken.values()].find((i) => i.id === id); }
+  find(id) { return this.all().find((i) => i.id === id || i.provisional_id === id); }
 }
 
 // ---- What can be launched. ----
@@ -65,8 +74,9 @@ function provider(store, epoch) {
 
   async function launch(item, cluster) {
     const had = store.byToken.get(item.token);
-    if (had) return { token: item.token, instance: had };
-    if (spec(item.class).unready) {
+    if (had) return { token: item.token, instance: store.decide(had) };
+    const { unready, accepted } = spec(item.class);
+    if (unready) {
       return { token: item.token, failure: { kind: 'FAILURE_KIND_CLASS_NOT_READY', message: 'the class says that it is not ready' } };
     }
     // Best first: take the first offering that can be had.
@@ -79,7 +89,7 @@ function provider(store, epoch) {
       return {
         token: item.token,
         instance: store.add({
-          id: `example://${item.token}`, token: item.token, claim: item.claim, cluster_uid: cluster.uid, created_unix_ms: Date.now(),
+          accepted, ...(accepted ? { provisional_id: `example://accepted-${item.token}` } : { id: `example://${item.token}` }), token: item.token, claim: item.claim, cluster_uid: cluster.uid, created_unix_ms: Date.now(),
           labels: { [TYPE]: type.name, [ZONE]: o.zone, [CAPACITY]: o.capacity_type, 'kubernetes.io/arch': 'amd64', 'kubernetes.io/os': 'linux' },
           capacity: type.capacity,
           allocatable: Object.fromEntries(Object.entries(type.capacity).map(([k, v]) => [k, v - (type.overhead[k] || 0)])),
@@ -100,7 +110,8 @@ function provider(store, epoch) {
         name: 'example', version: '0.0.0', epoch, instance_id_prefix: 'example://',
         class_kinds: [{ group: GROUP, version: 'v1', kind: KIND }],
         vocabulary: { well_known: ['kubernetes.io/arch', 'kubernetes.io/os', ZONE, CAPACITY, TYPE], restricted_domains: [GROUP] },
-        capabilities: ['CAPABILITY_CATALOG_FOLLOW', 'CAPABILITY_DRIFT', 'CAPABILITY_DRIFT_BATCH'],
+        capabilities: ['CAPABILITY_CATALOG_FOLLOW', 'CAPABILITY_DRIFT', 'CAPABILITY_DRIFT_BATCH', 'CAPABILITY_ACCEPTED_LAUNCHES'],
+        patience: { launch_ms: 600000, registration_ms: 1200000 }, // the longest of any class
       });
     },
 
@@ -135,7 +146,7 @@ function provider(store, epoch) {
 
     List(call) {
       const uid = (call.request.cluster || {}).uid;
-      const ours = [...store.byToken.values()].filter((i) => i.cluster_uid === uid);
+      const ours = store.all().filter((i) => i.cluster_uid === uid);
       for (let n = 0; n < ours.length; n += 200) call.write({ instances: ours.slice(n, n + 200) });
       call.write({ last: true });
       call.end();

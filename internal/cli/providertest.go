@@ -35,6 +35,7 @@ type providerTest struct {
 	files                             remote.Files
 	plaintext, registered             bool
 	class, unready, slow, uid         string
+	accepts, fails                    string
 }
 
 func newProviderTest() *cobra.Command {
@@ -63,6 +64,8 @@ The exit status is 0 if no test has failed, else 1.`,
 	fs.StringVar(&in.class, "class", "default", "name of the class to launch with")
 	fs.StringVar(&in.unready, "unready", "", "name of a class that is not ready; empty: that is not tested")
 	fs.StringVar(&in.slow, "slow", "", "name of a class whose instances do not join; empty: that is not tested")
+	fs.StringVar(&in.accepts, "accepts", "", "name of a class whose launches are accepted and get their IDs later; empty: that is not tested")
+	fs.StringVar(&in.fails, "fails", "", "name of a class whose launches are accepted and then fail for want of capacity; empty: that is not tested")
 	fs.StringVar(&in.uid, "cluster-uid", "provider-test", "UID of the cluster that instances are launched for")
 	fs.BoolVar(&in.registered, "registered", false, "instances join with the labels of their request only; the rest comes with the registration")
 	fs.StringVar(&in.files.CA, "ca", "", "file with the CA certificate that signed the provider's certificate")
@@ -84,7 +87,7 @@ func (in *providerTest) run(cmd *cobra.Command) error {
 		return wrongUse(cmd, fmt.Errorf("set --file or --kubeconfig: where are the node classes?"))
 	}
 	opts := wiretest.Options{
-		Class: in.class, Unready: in.unready, Slow: in.slow, Registered: in.registered, Run: strconv.FormatInt(time.Now().UnixNano(), 36),
+		Class: in.class, Unready: in.unready, Slow: in.slow, Accepts: in.accepts, Fails: in.fails, Registered: in.registered, Run: strconv.FormatInt(time.Now().UnixNano(), 36),
 		Remote: remote.Options{
 			Address: in.address, Files: in.files, Plaintext: in.plaintext, Cluster: remote.Cluster{Name: "provider-test", UID: in.uid},
 			Version: version, Now: time.Now, Log: slog.New(slog.DiscardHandler),

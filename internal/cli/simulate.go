@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
@@ -29,14 +30,13 @@ func newSimulate() *cobra.Command {
 	var input simulateInput
 	var output string
 	var saves, prove, spotToSpot bool
-	var premium float64
-	var evictionHourly float64
+	var premium, evictionHourly float64
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
 		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
-controller would launch for them, with the same solver. Nothing is asked of a cloud, and
-nothing is changed.
+controller would launch for them, with the same solver. Nothing is changed, and of a cloud
+only --provider-address asks something.
 
 The table shows nodes by type and zone with their pods and price, the lower bound on the
 price, what first-fit-decreasing would pay, and why pods are refused.
@@ -44,7 +44,8 @@ price, what first-fit-decreasing would pay, and why pods are refused.
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
 launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
-that of EC2, else that of kwok), or from the one of --catalog.
+that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
+process at --provider-address, if the node class is of its kind.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
 table says for how many pods of each there is room, for how many nodes are launched, and why
@@ -101,6 +102,9 @@ func (in *simulateInput) validate(premium float64) error {
 	if !(premium >= 0 && premium <= 1) {
 		return fmt.Errorf("--resilience-premium is %g, must be 0 to 1", premium)
 	}
+	if in.scenario != "" && in.remote.address != "" {
+		return errors.New("--provider-address is for -f and --live: a scenario has its instance types")
+	}
 	if in.sources() != 1 {
 		return errors.New("nothing or too much to simulate: give either --scenario or -f or --live")
 	}
@@ -145,12 +149,14 @@ type simulateInput struct {
 	gates                         string
 	manifests                     []string
 	live                          bool
+	remote                        remoteInput
 }
 
 func (in *simulateInput) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&in.scenario, "scenario", "", "a kscen/1 file, plain or .gz")
 	cmd.Flags().StringSliceVarP(&in.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
 	cmd.Flags().StringVar(&in.catalog, "catalog", "", "what can be launched with -f or --live: kwok, or ec2 (us-east-1, Linux, prices of May 2025); empty: the one of each NodePool's nodeClassRef, kwok where there is none")
+	in.remote.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&in.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&in.gates, "feature-gates", "", "with -f or --live: the controller's, of which CapacityBuffer and StaticCapacity decide something here; Name=true|false, comma separated")
 	cmd.Flags().StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
@@ -180,14 +186,36 @@ func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
 		return simulate.Case{}, err
 	}
 	types.Gates = simulate.Gates{CapacityBuffer: on["CapacityBuffer"], StaticCapacity: on["StaticCapacity"]}
-	if !in.live {
-		return simulate.Manifests(in.manifests, types, time.Now())
+	var reader client.Reader
+	read := func() (simulate.Case, error) { return simulate.Manifests(in.manifests, types, time.Now()) }
+	if in.live {
+		cluster, host, err := clusterReader(in.kubeconfig)
+		if err != nil {
+			return simulate.Case{}, err
+		}
+		reader, read = cluster, func() (simulate.Case, error) { return simulate.Live(ctx, cluster, host, types, time.Now()) }
 	}
-	reader, host, err := clusterReader(in.kubeconfig)
+	if in.remote.address == "" {
+		return read()
+	}
+	if !in.live {
+		others, err := simulate.Others(in.manifests)
+		if err != nil {
+			return simulate.Case{}, err
+		}
+		reader = &classFile{objects: others}
+	}
+	offered, err := in.remote.connect(ctx, reader)
 	if err != nil {
 		return simulate.Case{}, err
 	}
-	return simulate.Live(ctx, reader, host, types, time.Now())
+	defer offered.close()
+	offered.join(&types)
+	c, err := read()
+	if offered.failed != nil {
+		err = offered.failed
+	}
+	return c, err
 }
 
 // reportWhenLong writes a line when what goes on takes longer than a moment, and again

@@ -411,7 +411,12 @@ func (p machines) Get(ctx context.Context, id string) (cloud.Instance, error) {
 }
 
 func (p machines) List(ctx context.Context) ([]cloud.Instance, error) {
-	return p.Provider.List(p.m.call(ctx))
+	ctx = p.m.call(ctx)
+	all, err := p.Provider.List(ctx)
+	if err == nil {
+		p.m.isWhole(ctx, p.m.t, all)
+	}
+	return all, err
 }
 
 func (p machines) Drifted(ctx context.Context, _ cloud.ClassRef, id string) (string, error) {

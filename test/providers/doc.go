@@ -2,6 +2,6 @@
 // is behind the provider: one fault at a time, and an hour of all of them. The world's checkers judge: instances, NodeClaims
 // and Nodes belong together one to one in the end, no NodeClaim has two instances, and none is lost.
 //
-// Read providers_test.go (the runs), remote_test.go (gRPC over a unix socket) and clusterapi_test.go (Cluster API's objects and
-// controllers). AWS has its own, against its own API: test/disaster.
+// Read providers_test.go (the runs), remote_test.go (gRPC over a unix socket), clusterapi_test.go (Cluster API's objects and
+// controllers) and kwok_test.go (an API server whose Nodes have instances). AWS has its own, against its own API: test/disaster.
 package providers

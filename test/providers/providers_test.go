@@ -1,6 +1,8 @@
 package providers
 
 import (
+	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -26,6 +28,8 @@ const (
 	// faultLength is how long a single fault rages, and rest how long the world then has to come to rest.
 	faultLength = 10 * time.Minute
 	rest        = 90 * time.Minute
+	// lateSeed is of a world in which launches fail late, if they can: most offerings that others choose are in stock.
+	lateSeed = 8
 	// nodes is about how many the load needs.
 	nodes = 4
 	// hourOdds is how much more seldom each fault of the wire is in an hour of all than alone.
@@ -43,10 +47,20 @@ type provider struct {
 	start func(t *testing.T, w *wire) func(world.Seam) cloud.Provider
 	// without are what its worlds never have.
 	without []world.Fault
+	// late: it can say that launches are decided later.
+	late bool
+}
+
+// never are the faults that no world of it has.
+func (p provider) never() []world.Fault {
+	if p.late {
+		return append(p.without, world.LateNotices) // which do not go over the wire here
+	}
+	return append(p.without, never()...)
 }
 
 func providers() map[string]provider {
-	return map[string]provider{"remote": remoteProvider(), "clusterapi": clusterAPIProvider()}
+	return map[string]provider{"remote": remoteProvider(), "clusterapi": clusterAPIProvider(), "kwok": kwokProvider()}
 }
 
 // alone are the faults of the world that happen to a provider and its instances, or between its calls.
@@ -85,6 +99,31 @@ func TestSingleFaults(t *testing.T) {
 	}
 }
 
+// TestLaunchesThatAreDecidedLater has the cloud accept launches, to each provider that can say so.
+func TestLaunchesThatAreDecidedLater(t *testing.T) {
+	t.Parallel()
+	for name, p := range providers() {
+		if !p.late {
+			continue
+		}
+		for _, c := range []struct {
+			sign   string
+			faults []world.Fault
+		}{
+			{"", []world.Fault{world.LateIDs}},
+			{"late failures", []world.Fault{world.LateFailures, world.ShortAtFirst}},
+			{"late failures", []world.Fault{world.LateIDs, world.LateFailures, world.ShortAtFirst}},
+			{"launches that are never decided", []world.Fault{world.LateIDs, world.StuckLaunches}},
+		} {
+			t.Run(fmt.Sprintf("%s, %v", name, c.faults), func(t *testing.T) {
+				t.Parallel()
+				without := slices.DeleteFunc(without(""), func(f world.Fault) bool { return slices.Contains(c.faults, f) })
+				play(t, p, lateSeed, nil, &world.Options{Stormy: 30 * time.Minute, Nodes: 12, Without: without, With: append(c.faults, world.Scale)}, c.sign)
+			})
+		}
+	}
+}
+
 // without returns all faults but one, and but the load's coming and going.
 func without(but world.Fault) []world.Fault {
 	return slices.DeleteFunc(append(world.Faults(), never()...), func(f world.Fault) bool { return f == but || f == world.Scale })
@@ -101,7 +140,7 @@ func TestHourOfFaults(t *testing.T) {
 		for seed := *hourFirst; seed < *hourFirst+*hourSeeds; seed++ {
 			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
 				t.Parallel()
-				play(t, p, seed, odds, &world.Options{Stormy: *hourLength, Without: append(never(), p.without...), With: []world.Fault{world.Scale}}, "")
+				play(t, p, seed, odds, &world.Options{Stormy: *hourLength, Without: p.never(), With: []world.Fault{world.Scale}}, "")
 			})
 		}
 	}
@@ -113,7 +152,7 @@ func play(t *testing.T, p provider, seed uint64, odds map[trouble]float64, o *wo
 	if (testing.Short() || testkit.Raced) && sign != string(world.LaunchLost) {
 		t.Skip("it is played without the race detector, and not in a hurry")
 	}
-	o.Calm, o.Nodes = rest, nodes
+	o.Calm, o.Nodes = rest, cmp.Or(o.Nodes, nodes)
 	o.Seam = p.start(t, &wire{rand: rand.New(rand.NewPCG(seed, 0x77697265)), odds: odds})
 	if testing.Verbose() && *journal {
 		o.Journal = t.Output()
@@ -155,6 +194,20 @@ func (w *wire) draw(of ...trouble) trouble {
 		}
 	}
 	return ""
+}
+
+// isWhole fails the test if a provider's answer to List lacks an instance that the cloud has: what is missing there counts as gone.
+func (w *wire) isWhole(ctx context.Context, t *testing.T, listed []cloud.Instance) {
+	t.Helper()
+	all, err := w.seam.Cloud.List(ctx)
+	if err != nil {
+		return // the cloud is not there: the next time
+	}
+	for i := range all {
+		if !all[i].Terminating && !slices.ContainsFunc(listed, func(l cloud.Instance) bool { return l.ID == all[i].ID }) {
+			t.Errorf("List has %d instances, and lacks %s, which the cloud has", len(listed), all[i].ID)
+		}
+	}
 }
 
 // class is the world's only node class.

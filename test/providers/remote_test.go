@@ -30,6 +30,7 @@ const (
 	serverThrottle trouble = "server is asked too often"
 	answerLost     trouble = "answer is lost"
 	listCut        trouble = "list is cut short"
+	typesCut       trouble = "instance types are cut short"
 )
 
 // clusterUID is that of the cluster of the worlds.
@@ -37,7 +38,7 @@ const clusterUID = "0b7c3c1e-5d2b-4f7f-9d6c-0e8f7a1b2c3d"
 
 // remoteProvider is gRPC on a unix socket, with the world's cloud behind it.
 func remoteProvider() provider {
-	return provider{troubles: map[trouble]float64{serverDown: 0.2, serverAnew: 0.2, serverThrottle: 0.2, answerLost: 0.2, listCut: 0.5}, start: startRemote}
+	return provider{late: true, troubles: map[trouble]float64{serverDown: 0.2, serverAnew: 0.2, serverThrottle: 0.2, answerLost: 0.2, listCut: 0.8, typesCut: 0.5}, start: startRemote}
 }
 
 func startRemote(t *testing.T, w *wire) func(world.Seam) cloud.Provider {
@@ -73,7 +74,7 @@ func startRemote(t *testing.T, w *wire) func(world.Seam) cloud.Provider {
 			t.Fatal(err)
 		}
 		w.isUp = true
-		return overWire{remote.New(link, d, classes{}, s.May).(able)}
+		return overWire{able: remote.New(link, d, classes{}, s.May).(able), t: t, w: w}
 	}
 }
 
@@ -132,12 +133,16 @@ func (f *faulty) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo
 	return answer, err
 }
 
-func (f *faulty) stream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	bad := f.draw(serverDown, serverAnew, serverThrottle, answerLost, listCut)
+func (f *faulty) stream(server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	cut := typesCut
+	if info.FullMethod == providerv1.Provider_List_FullMethodName {
+		cut = listCut
+	}
+	bad := f.draw(serverDown, serverAnew, serverThrottle, answerLost, cut)
 	if err := f.before(bad); err != nil {
 		return err
 	}
-	if bad == listCut || bad == answerLost {
+	if bad == cut || bad == answerLost {
 		stream = cutStream{stream}
 	}
 	if err := handle(server, stream); err != nil || bad != answerLost {
@@ -178,12 +183,17 @@ func whole(ctx context.Context) context.Context { return context.WithoutCancel(c
 type able interface {
 	cloud.Provider
 	cloud.Drifter
+	cloud.Patient
 	cloud.Repairer
 	cloud.Rebooter
 }
 
 // overWire waits for its answers whoever was killed meanwhile, since the server is still at work.
-type overWire struct{ able }
+type overWire struct {
+	able
+	t *testing.T
+	w *wire
+}
 
 func (o overWire) Types(ctx context.Context, ref cloud.ClassRef) ([]*catalog.Type, error) {
 	return o.able.Types(whole(ctx), ref)
@@ -201,7 +211,13 @@ func (o overWire) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	return o.able.Get(whole(ctx), id)
 }
 
-func (o overWire) List(ctx context.Context) ([]cloud.Instance, error) { return o.able.List(whole(ctx)) }
+func (o overWire) List(ctx context.Context) ([]cloud.Instance, error) {
+	all, err := o.able.List(whole(ctx))
+	if err == nil {
+		o.w.isWhole(whole(ctx), o.t, all)
+	}
+	return all, err
+}
 
 func (o overWire) Drifted(ctx context.Context, ref cloud.ClassRef, id string) (string, error) {
 	return o.able.Drifted(whole(ctx), ref, id)

@@ -46,6 +46,9 @@ const (
 	Capability_CAPABILITY_REBOOT Capability = 4
 	// Drift answers for many instances of a class at once, and says of each that it has not drifted.
 	Capability_CAPABILITY_DRIFT_BATCH Capability = 6
+	// Launches are decided later: an answer may be that one was accepted. Instances then have Instance.provisional_id until
+	// their ID is known, and Instance.failed if nothing comes of them.
+	Capability_CAPABILITY_ACCEPTED_LAUNCHES Capability = 7
 )
 
 // Enum value maps for Capability.
@@ -57,14 +60,16 @@ var (
 		3: "CAPABILITY_CATALOG_FOLLOW",
 		4: "CAPABILITY_REBOOT",
 		6: "CAPABILITY_DRIFT_BATCH",
+		7: "CAPABILITY_ACCEPTED_LAUNCHES",
 	}
 	Capability_value = map[string]int32{
-		"CAPABILITY_UNSPECIFIED":    0,
-		"CAPABILITY_DRIFT":          1,
-		"CAPABILITY_NOTICES":        2,
-		"CAPABILITY_CATALOG_FOLLOW": 3,
-		"CAPABILITY_REBOOT":         4,
-		"CAPABILITY_DRIFT_BATCH":    6,
+		"CAPABILITY_UNSPECIFIED":       0,
+		"CAPABILITY_DRIFT":             1,
+		"CAPABILITY_NOTICES":           2,
+		"CAPABILITY_CATALOG_FOLLOW":    3,
+		"CAPABILITY_REBOOT":            4,
+		"CAPABILITY_DRIFT_BATCH":       6,
+		"CAPABILITY_ACCEPTED_LAUNCHES": 7,
 	}
 )
 
@@ -244,6 +249,11 @@ const (
 	// A zone is given up until ends_unix_ms, and is back. These are about no instance.
 	NoticeKind_NOTICE_KIND_ZONE_SHIFTED  NoticeKind = 10
 	NoticeKind_NOTICE_KIND_ZONE_RESTORED NoticeKind = 11
+	// The launch of the instance had been accepted, and has failed as failure says. With CAPABILITY_ACCEPTED_LAUNCHES and
+	// CAPABILITY_NOTICES each such launch has one.
+	NoticeKind_NOTICE_KIND_LAUNCH_FAILED NoticeKind = 12
+	// What Get says of an instance has changed whose launch had been accepted: its ID is known.
+	NoticeKind_NOTICE_KIND_LAUNCH_CHANGED NoticeKind = 13
 )
 
 // Enum value maps for NoticeKind.
@@ -261,6 +271,8 @@ var (
 		9:  "NOTICE_KIND_SYSTEM_BROKEN",
 		10: "NOTICE_KIND_ZONE_SHIFTED",
 		11: "NOTICE_KIND_ZONE_RESTORED",
+		12: "NOTICE_KIND_LAUNCH_FAILED",
+		13: "NOTICE_KIND_LAUNCH_CHANGED",
 	}
 	NoticeKind_value = map[string]int32{
 		"NOTICE_KIND_UNSPECIFIED":           0,
@@ -275,6 +287,8 @@ var (
 		"NOTICE_KIND_SYSTEM_BROKEN":         9,
 		"NOTICE_KIND_ZONE_SHIFTED":          10,
 		"NOTICE_KIND_ZONE_RESTORED":         11,
+		"NOTICE_KIND_LAUNCH_FAILED":         12,
+		"NOTICE_KIND_LAUNCH_CHANGED":        13,
 	}
 )
 
@@ -440,8 +454,11 @@ type DescribeResponse struct {
 	InstanceIdPrefix string `protobuf:"bytes,10,opt,name=instance_id_prefix,json=instanceIdPrefix,proto3" json:"instance_id_prefix,omitempty"`
 	// Conditions of Nodes by which an agent inside the instance says what a Notice would. They need no capability.
 	ConditionNotices []*ConditionNotice `protobuf:"bytes,11,rep,name=condition_notices,json=conditionNotices,proto3" json:"condition_notices,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The longest that launches of any class may take. A class that needs less says so in its CatalogPage. Absent: as long as
+	// those of most clouds.
+	Patience      *Patience `protobuf:"bytes,12,opt,name=patience,proto3" json:"patience,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DescribeResponse) Reset() {
@@ -551,6 +568,78 @@ func (x *DescribeResponse) GetConditionNotices() []*ConditionNotice {
 	return nil
 }
 
+func (x *DescribeResponse) GetPatience() *Patience {
+	if x != nil {
+		return x.Patience
+	}
+	return nil
+}
+
+// Patience is how long launches may take before the controller gives them up. Each is 0, which is the usual, or from a minute to
+// a day; follow_ms from a second to ten minutes.
+type Patience struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the NodeClaim's creation until the instance has its ID. Usual: 5 minutes.
+	LaunchMs int64 `protobuf:"varint,1,opt,name=launch_ms,json=launchMs,proto3" json:"launch_ms,omitempty"`
+	// From its creation until the Node has registered. Usual: 15 minutes.
+	RegistrationMs int64 `protobuf:"varint,2,opt,name=registration_ms,json=registrationMs,proto3" json:"registration_ms,omitempty"`
+	// How often Get is called for an instance until its Node has registered, with CAPABILITY_ACCEPTED_LAUNCHES. Usual: 10 seconds.
+	FollowMs      int64 `protobuf:"varint,3,opt,name=follow_ms,json=followMs,proto3" json:"follow_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Patience) Reset() {
+	*x = Patience{}
+	mi := &file_provider_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Patience) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Patience) ProtoMessage() {}
+
+func (x *Patience) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Patience.ProtoReflect.Descriptor instead.
+func (*Patience) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Patience) GetLaunchMs() int64 {
+	if x != nil {
+		return x.LaunchMs
+	}
+	return 0
+}
+
+func (x *Patience) GetRegistrationMs() int64 {
+	if x != nil {
+		return x.RegistrationMs
+	}
+	return 0
+}
+
+func (x *Patience) GetFollowMs() int64 {
+	if x != nil {
+		return x.FollowMs
+	}
+	return 0
+}
+
 type ClassKind struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Group         string                 `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
@@ -562,7 +651,7 @@ type ClassKind struct {
 
 func (x *ClassKind) Reset() {
 	*x = ClassKind{}
-	mi := &file_provider_proto_msgTypes[3]
+	mi := &file_provider_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +663,7 @@ func (x *ClassKind) String() string {
 func (*ClassKind) ProtoMessage() {}
 
 func (x *ClassKind) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[3]
+	mi := &file_provider_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +676,7 @@ func (x *ClassKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassKind.ProtoReflect.Descriptor instead.
 func (*ClassKind) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{3}
+	return file_provider_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ClassKind) GetGroup() string {
@@ -629,7 +718,7 @@ type Vocabulary struct {
 
 func (x *Vocabulary) Reset() {
 	*x = Vocabulary{}
-	mi := &file_provider_proto_msgTypes[4]
+	mi := &file_provider_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +730,7 @@ func (x *Vocabulary) String() string {
 func (*Vocabulary) ProtoMessage() {}
 
 func (x *Vocabulary) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[4]
+	mi := &file_provider_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +743,7 @@ func (x *Vocabulary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vocabulary.ProtoReflect.Descriptor instead.
 func (*Vocabulary) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{4}
+	return file_provider_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Vocabulary) GetWellKnown() []string {
@@ -705,7 +794,7 @@ type RepairPolicy struct {
 
 func (x *RepairPolicy) Reset() {
 	*x = RepairPolicy{}
-	mi := &file_provider_proto_msgTypes[5]
+	mi := &file_provider_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +806,7 @@ func (x *RepairPolicy) String() string {
 func (*RepairPolicy) ProtoMessage() {}
 
 func (x *RepairPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[5]
+	mi := &file_provider_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +819,7 @@ func (x *RepairPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairPolicy.ProtoReflect.Descriptor instead.
 func (*RepairPolicy) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{5}
+	return file_provider_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RepairPolicy) GetConditionType() string {
@@ -802,7 +891,7 @@ type ConditionNotice struct {
 
 func (x *ConditionNotice) Reset() {
 	*x = ConditionNotice{}
-	mi := &file_provider_proto_msgTypes[6]
+	mi := &file_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +903,7 @@ func (x *ConditionNotice) String() string {
 func (*ConditionNotice) ProtoMessage() {}
 
 func (x *ConditionNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[6]
+	mi := &file_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +916,7 @@ func (x *ConditionNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConditionNotice.ProtoReflect.Descriptor instead.
 func (*ConditionNotice) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{6}
+	return file_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ConditionNotice) GetConditionType() string {
@@ -889,7 +978,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_provider_proto_msgTypes[7]
+	mi := &file_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -901,7 +990,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[7]
+	mi := &file_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -914,7 +1003,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{7}
+	return file_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Limits) GetLaunchBatch() uint32 {
@@ -964,7 +1053,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_provider_proto_msgTypes[8]
+	mi := &file_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1065,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[8]
+	mi := &file_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1078,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{8}
+	return file_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Class) GetGroup() string {
@@ -1054,7 +1143,7 @@ type CatalogRequest struct {
 
 func (x *CatalogRequest) Reset() {
 	*x = CatalogRequest{}
-	mi := &file_provider_proto_msgTypes[9]
+	mi := &file_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1155,7 @@ func (x *CatalogRequest) String() string {
 func (*CatalogRequest) ProtoMessage() {}
 
 func (x *CatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[9]
+	mi := &file_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1168,7 @@ func (x *CatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogRequest.ProtoReflect.Descriptor instead.
 func (*CatalogRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{9}
+	return file_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CatalogRequest) GetClass() *Class {
@@ -1116,15 +1205,18 @@ type CatalogPage struct {
 	// Types of the snapshot, or whole types that are new or replace the one of their name.
 	Types []*Type `protobuf:"bytes,4,rep,name=types,proto3" json:"types,omitempty"`
 	// Names of types that are there no longer.
-	Gone          []string          `protobuf:"bytes,5,rep,name=gone,proto3" json:"gone,omitempty"`
-	Changes       []*OfferingChange `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
+	Gone    []string          `protobuf:"bytes,5,rep,name=gone,proto3" json:"gone,omitempty"`
+	Changes []*OfferingChange `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
+	// How long launches of the class may take, which is no longer than Describe says; what is 0 is as in Describe. Absent: as in
+	// the snapshot's pages before, or as in Describe.
+	Patience      *Patience `protobuf:"bytes,7,opt,name=patience,proto3" json:"patience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CatalogPage) Reset() {
 	*x = CatalogPage{}
-	mi := &file_provider_proto_msgTypes[10]
+	mi := &file_provider_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1228,7 @@ func (x *CatalogPage) String() string {
 func (*CatalogPage) ProtoMessage() {}
 
 func (x *CatalogPage) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[10]
+	mi := &file_provider_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1241,7 @@ func (x *CatalogPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CatalogPage.ProtoReflect.Descriptor instead.
 func (*CatalogPage) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{10}
+	return file_provider_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CatalogPage) GetRevision() string {
@@ -1194,6 +1286,13 @@ func (x *CatalogPage) GetChanges() []*OfferingChange {
 	return nil
 }
 
+func (x *CatalogPage) GetPatience() *Patience {
+	if x != nil {
+		return x.Patience
+	}
+	return nil
+}
+
 type Type struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A label value, unique.
@@ -1213,7 +1312,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_provider_proto_msgTypes[11]
+	mi := &file_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1324,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[11]
+	mi := &file_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1337,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{11}
+	return file_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Type) GetName() string {
@@ -1309,7 +1408,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1420,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1433,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{12}
+	return file_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Offering) GetZone() string {
@@ -1412,7 +1511,7 @@ type OfferingChange struct {
 
 func (x *OfferingChange) Reset() {
 	*x = OfferingChange{}
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1523,7 @@ func (x *OfferingChange) String() string {
 func (*OfferingChange) ProtoMessage() {}
 
 func (x *OfferingChange) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1536,7 @@ func (x *OfferingChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingChange.ProtoReflect.Descriptor instead.
 func (*OfferingChange) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{13}
+	return file_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OfferingChange) GetType() string {
@@ -1482,7 +1581,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1593,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1606,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{14}
+	return file_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Requirement) GetKey() string {
@@ -1576,7 +1675,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1687,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1700,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{15}
+	return file_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LaunchRequest) GetItems() []*LaunchItem {
@@ -1643,7 +1742,7 @@ type LaunchItem struct {
 
 func (x *LaunchItem) Reset() {
 	*x = LaunchItem{}
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1655,7 +1754,7 @@ func (x *LaunchItem) String() string {
 func (*LaunchItem) ProtoMessage() {}
 
 func (x *LaunchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1668,7 +1767,7 @@ func (x *LaunchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchItem.ProtoReflect.Descriptor instead.
 func (*LaunchItem) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{16}
+	return file_provider_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LaunchItem) GetToken() string {
@@ -1756,7 +1855,7 @@ type OfferingRef struct {
 
 func (x *OfferingRef) Reset() {
 	*x = OfferingRef{}
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1867,7 @@ func (x *OfferingRef) String() string {
 func (*OfferingRef) ProtoMessage() {}
 
 func (x *OfferingRef) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1880,7 @@ func (x *OfferingRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingRef.ProtoReflect.Descriptor instead.
 func (*OfferingRef) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{17}
+	return file_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OfferingRef) GetType() string {
@@ -1844,7 +1943,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1955,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1968,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{18}
+	return file_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Taint) GetKey() string {
@@ -1903,7 +2002,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +2014,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +2027,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{19}
+	return file_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LaunchResponse) GetResults() []*LaunchResult {
@@ -1956,7 +2055,7 @@ type LaunchResult struct {
 
 func (x *LaunchResult) Reset() {
 	*x = LaunchResult{}
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2067,7 @@ func (x *LaunchResult) String() string {
 func (*LaunchResult) ProtoMessage() {}
 
 func (x *LaunchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2080,7 @@ func (x *LaunchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResult.ProtoReflect.Descriptor instead.
 func (*LaunchResult) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{20}
+	return file_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LaunchResult) GetToken() string {
@@ -2067,7 +2166,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2178,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2191,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{21}
+	return file_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Failure) GetKind() FailureKind {
@@ -2153,7 +2252,7 @@ func (x *Failure) GetCloudRequestId() string {
 
 type Instance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The providerID of its Node.
+	// The providerID of its Node. With CAPABILITY_ACCEPTED_LAUNCHES it is empty while it is not known yet.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// That of the item it was launched for, and its claim. The controller leaves an instance alone that
 	// has no token.
@@ -2170,14 +2269,20 @@ type Instance struct {
 	Terminating   bool             `protobuf:"varint,10,opt,name=terminating,proto3" json:"terminating,omitempty"`
 	// Cluster.uid of the request it was launched by, which the provider keeps on the instance. The
 	// controller leaves instances alone that have another one, or none.
-	ClusterUid    string `protobuf:"bytes,11,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
+	ClusterUid string `protobuf:"bytes,11,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
+	// What the provider calls the instance until its ID is known. It begins as IDs do (instance_id_prefix). Get and Terminate are
+	// asked by it, for good; an answer to Get by it repeats it, beside the ID.
+	ProvisionalId string `protobuf:"bytes,12,opt,name=provisional_id,json=provisionalId,proto3" json:"provisional_id,omitempty"`
+	// Why the launch, which was accepted, came to nothing: a definite refusal. The instance will not become a Node. Get and List
+	// have it until it is terminated. Needs CAPABILITY_ACCEPTED_LAUNCHES.
+	Failed        *Failure `protobuf:"bytes,13,opt,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2294,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2307,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{22}
+	return file_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Instance) GetId() string {
@@ -2282,6 +2387,20 @@ func (x *Instance) GetClusterUid() string {
 	return ""
 }
 
+func (x *Instance) GetProvisionalId() string {
+	if x != nil {
+		return x.ProvisionalId
+	}
+	return ""
+}
+
+func (x *Instance) GetFailed() *Failure {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
 type TerminateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Ids           []string               `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
@@ -2291,7 +2410,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2422,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2435,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{23}
+	return file_provider_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TerminateRequest) GetIds() []string {
@@ -2336,7 +2455,7 @@ type TerminateResponse struct {
 
 func (x *TerminateResponse) Reset() {
 	*x = TerminateResponse{}
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2467,7 @@ func (x *TerminateResponse) String() string {
 func (*TerminateResponse) ProtoMessage() {}
 
 func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2480,7 @@ func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
 func (*TerminateResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{24}
+	return file_provider_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TerminateResponse) GetEnds() map[string]*End {
@@ -2383,7 +2502,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2514,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2527,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{25}
+	return file_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *End) GetGone() bool {
@@ -2434,7 +2553,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2565,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2578,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{26}
+	return file_provider_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetRequest) GetId() string {
@@ -2478,7 +2597,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2609,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2622,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{27}
+	return file_provider_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetResponse) GetInstance() *Instance {
@@ -2522,7 +2641,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2653,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2666,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{28}
+	return file_provider_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListRequest) GetCluster() *Cluster {
@@ -2567,7 +2686,7 @@ type InstancePage struct {
 
 func (x *InstancePage) Reset() {
 	*x = InstancePage{}
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2698,7 @@ func (x *InstancePage) String() string {
 func (*InstancePage) ProtoMessage() {}
 
 func (x *InstancePage) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2711,7 @@ func (x *InstancePage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancePage.ProtoReflect.Descriptor instead.
 func (*InstancePage) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{29}
+	return file_provider_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InstancePage) GetInstances() []*Instance {
@@ -2619,7 +2738,7 @@ type DriftRequest struct {
 
 func (x *DriftRequest) Reset() {
 	*x = DriftRequest{}
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2750,7 @@ func (x *DriftRequest) String() string {
 func (*DriftRequest) ProtoMessage() {}
 
 func (x *DriftRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2763,7 @@ func (x *DriftRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftRequest.ProtoReflect.Descriptor instead.
 func (*DriftRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{30}
+	return file_provider_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DriftRequest) GetClass() *Class {
@@ -2677,7 +2796,7 @@ type DriftResponse struct {
 
 func (x *DriftResponse) Reset() {
 	*x = DriftResponse{}
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2689,7 +2808,7 @@ func (x *DriftResponse) String() string {
 func (*DriftResponse) ProtoMessage() {}
 
 func (x *DriftResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2702,7 +2821,7 @@ func (x *DriftResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftResponse.ProtoReflect.Descriptor instead.
 func (*DriftResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{31}
+	return file_provider_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DriftResponse) GetReasons() map[string]string {
@@ -2739,7 +2858,7 @@ type RebootRequest struct {
 
 func (x *RebootRequest) Reset() {
 	*x = RebootRequest{}
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2870,7 @@ func (x *RebootRequest) String() string {
 func (*RebootRequest) ProtoMessage() {}
 
 func (x *RebootRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2883,7 @@ func (x *RebootRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootRequest.ProtoReflect.Descriptor instead.
 func (*RebootRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{32}
+	return file_provider_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RebootRequest) GetToken() string {
@@ -2796,7 +2915,7 @@ type RebootResponse struct {
 
 func (x *RebootResponse) Reset() {
 	*x = RebootResponse{}
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2927,7 @@ func (x *RebootResponse) String() string {
 func (*RebootResponse) ProtoMessage() {}
 
 func (x *RebootResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2940,7 @@ func (x *RebootResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootResponse.ProtoReflect.Descriptor instead.
 func (*RebootResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{33}
+	return file_provider_proto_rawDescGZIP(), []int{34}
 }
 
 type NoticeAck struct {
@@ -2834,7 +2953,7 @@ type NoticeAck struct {
 
 func (x *NoticeAck) Reset() {
 	*x = NoticeAck{}
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +2965,7 @@ func (x *NoticeAck) String() string {
 func (*NoticeAck) ProtoMessage() {}
 
 func (x *NoticeAck) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +2978,7 @@ func (x *NoticeAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAck.ProtoReflect.Descriptor instead.
 func (*NoticeAck) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{34}
+	return file_provider_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NoticeAck) GetAcked() []string {
@@ -2878,15 +2997,17 @@ type Notice struct {
 	InstanceId string                 `protobuf:"bytes,3,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	Zone       string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
 	// When the instance is gone; 0: that is not said, or has happened.
-	EndsUnixMs    int64 `protobuf:"varint,5,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"`
-	SaidUnixMs    int64 `protobuf:"varint,6,opt,name=said_unix_ms,json=saidUnixMs,proto3" json:"said_unix_ms,omitempty"`
+	EndsUnixMs int64 `protobuf:"varint,5,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"`
+	SaidUnixMs int64 `protobuf:"varint,6,opt,name=said_unix_ms,json=saidUnixMs,proto3" json:"said_unix_ms,omitempty"`
+	// That of NOTICE_KIND_LAUNCH_FAILED, a definite refusal.
+	Failure       *Failure `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_provider_proto_msgTypes[35]
+	mi := &file_provider_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2898,7 +3019,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[35]
+	mi := &file_provider_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2911,7 +3032,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{35}
+	return file_provider_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Notice) GetId() string {
@@ -2956,6 +3077,13 @@ func (x *Notice) GetSaidUnixMs() int64 {
 	return 0
 }
 
+func (x *Notice) GetFailure() *Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
+}
+
 var File_provider_proto protoreflect.FileDescriptor
 
 const file_provider_proto_rawDesc = "" +
@@ -2967,7 +3095,7 @@ const file_provider_proto_rawDesc = "" +
 	"\acluster\x18\x03 \x01(\v2\x1d.dovetail.provider.v1.ClusterR\acluster\"/\n" +
 	"\aCluster\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x02 \x01(\tR\x03uid\"\xcc\x04\n" +
+	"\x03uid\x18\x02 \x01(\tR\x03uid\"\x88\x05\n" +
 	"\x10DescribeResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12%\n" +
@@ -2983,7 +3111,12 @@ const file_provider_proto_rawDesc = "" +
 	"\x06limits\x18\t \x01(\v2\x1c.dovetail.provider.v1.LimitsR\x06limits\x12,\n" +
 	"\x12instance_id_prefix\x18\n" +
 	" \x01(\tR\x10instanceIdPrefix\x12R\n" +
-	"\x11condition_notices\x18\v \x03(\v2%.dovetail.provider.v1.ConditionNoticeR\x10conditionNotices\"O\n" +
+	"\x11condition_notices\x18\v \x03(\v2%.dovetail.provider.v1.ConditionNoticeR\x10conditionNotices\x12:\n" +
+	"\bpatience\x18\f \x01(\v2\x1e.dovetail.provider.v1.PatienceR\bpatience\"m\n" +
+	"\bPatience\x12\x1b\n" +
+	"\tlaunch_ms\x18\x01 \x01(\x03R\blaunchMs\x12'\n" +
+	"\x0fregistration_ms\x18\x02 \x01(\x03R\x0eregistrationMs\x12\x1b\n" +
+	"\tfollow_ms\x18\x03 \x01(\x03R\bfollowMs\"O\n" +
 	"\tClassKind\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
@@ -3031,14 +3164,15 @@ const file_provider_proto_rawDesc = "" +
 	"\x0eCatalogRequest\x121\n" +
 	"\x05class\x18\x01 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x12#\n" +
 	"\rhave_revision\x18\x02 \x01(\tR\fhaveRevision\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xd9\x01\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\x02\n" +
 	"\vCatalogPage\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x14\n" +
 	"\x05reset\x18\x02 \x01(\bR\x05reset\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x120\n" +
 	"\x05types\x18\x04 \x03(\v2\x1a.dovetail.provider.v1.TypeR\x05types\x12\x12\n" +
 	"\x04gone\x18\x05 \x03(\tR\x04gone\x12>\n" +
-	"\achanges\x18\x06 \x03(\v2$.dovetail.provider.v1.OfferingChangeR\achanges\"\xb9\x04\n" +
+	"\achanges\x18\x06 \x03(\v2$.dovetail.provider.v1.OfferingChangeR\achanges\x12:\n" +
+	"\bpatience\x18\a \x01(\v2\x1e.dovetail.provider.v1.PatienceR\bpatience\"\xb9\x04\n" +
 	"\x04Type\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12E\n" +
 	"\frequirements\x18\x02 \x03(\v2!.dovetail.provider.v1.RequirementR\frequirements\x12D\n" +
@@ -3145,7 +3279,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x0eretry_after_ms\x18\x06 \x01(\x03R\fretryAfterMs\x12\x1d\n" +
 	"\n" +
 	"cloud_code\x18\a \x01(\tR\tcloudCode\x12(\n" +
-	"\x10cloud_request_id\x18\b \x01(\tR\x0ecloudRequestId\"\xf8\x05\n" +
+	"\x10cloud_request_id\x18\b \x01(\tR\x0ecloudRequestId\"\xd6\x06\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x14\n" +
@@ -3159,7 +3293,9 @@ const file_provider_proto_rawDesc = "" +
 	"\vterminating\x18\n" +
 	" \x01(\bR\vterminating\x12\x1f\n" +
 	"\vcluster_uid\x18\v \x01(\tR\n" +
-	"clusterUid\x1a9\n" +
+	"clusterUid\x12%\n" +
+	"\x0eprovisional_id\x18\f \x01(\tR\rprovisionalId\x125\n" +
+	"\x06failed\x18\r \x01(\v2\x1d.dovetail.provider.v1.FailureR\x06failed\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
@@ -3210,7 +3346,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x04node\x18\x03 \x01(\tR\x04node\"\x10\n" +
 	"\x0eRebootResponse\"!\n" +
 	"\tNoticeAck\x12\x14\n" +
-	"\x05acked\x18\x01 \x03(\tR\x05acked\"\xc7\x01\n" +
+	"\x05acked\x18\x01 \x03(\tR\x05acked\"\x80\x02\n" +
 	"\x06Notice\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .dovetail.provider.v1.NoticeKindR\x04kind\x12\x1f\n" +
@@ -3220,7 +3356,8 @@ const file_provider_proto_rawDesc = "" +
 	"\fends_unix_ms\x18\x05 \x01(\x03R\n" +
 	"endsUnixMs\x12 \n" +
 	"\fsaid_unix_ms\x18\x06 \x01(\x03R\n" +
-	"saidUnixMs*\xc2\x01\n" +
+	"saidUnixMs\x127\n" +
+	"\afailure\x18\a \x01(\v2\x1d.dovetail.provider.v1.FailureR\afailure*\xe4\x01\n" +
 	"\n" +
 	"Capability\x12\x1a\n" +
 	"\x16CAPABILITY_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -3228,7 +3365,8 @@ const file_provider_proto_rawDesc = "" +
 	"\x12CAPABILITY_NOTICES\x10\x02\x12\x1d\n" +
 	"\x19CAPABILITY_CATALOG_FOLLOW\x10\x03\x12\x15\n" +
 	"\x11CAPABILITY_REBOOT\x10\x04\x12\x1a\n" +
-	"\x16CAPABILITY_DRIFT_BATCH\x10\x06\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
+	"\x16CAPABILITY_DRIFT_BATCH\x10\x06\x12 \n" +
+	"\x1cCAPABILITY_ACCEPTED_LAUNCHES\x10\a\"\x04\b\x05\x10\x05*\x12CAPABILITY_CLASSES*l\n" +
 	"\fRepairAction\x12\x1d\n" +
 	"\x19REPAIR_ACTION_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREPAIR_ACTION_REPLACE_NODE\x10\x01\x12\x1d\n" +
@@ -3243,7 +3381,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x1cFAILURE_KIND_CLASS_NOT_READY\x10\x06\x12\x17\n" +
 	"\x13FAILURE_KIND_DENIED\x10\a\x12 \n" +
 	"\x1cFAILURE_KIND_UNKNOWN_OUTCOME\x10\b\x12\x1a\n" +
-	"\x16FAILURE_KIND_ADDRESSES\x10\t*\xf4\x02\n" +
+	"\x16FAILURE_KIND_ADDRESSES\x10\t*\xb3\x03\n" +
 	"\n" +
 	"NoticeKind\x12\x1b\n" +
 	"\x17NOTICE_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
@@ -3258,7 +3396,9 @@ const file_provider_proto_rawDesc = "" +
 	"\x19NOTICE_KIND_SYSTEM_BROKEN\x10\t\x12\x1c\n" +
 	"\x18NOTICE_KIND_ZONE_SHIFTED\x10\n" +
 	"\x12\x1d\n" +
-	"\x19NOTICE_KIND_ZONE_RESTORED\x10\v2\x80\x06\n" +
+	"\x19NOTICE_KIND_ZONE_RESTORED\x10\v\x12\x1d\n" +
+	"\x19NOTICE_KIND_LAUNCH_FAILED\x10\f\x12\x1e\n" +
+	"\x1aNOTICE_KIND_LAUNCH_CHANGED\x10\r2\x80\x06\n" +
 	"\bProvider\x12Y\n" +
 	"\bDescribe\x12%.dovetail.provider.v1.DescribeRequest\x1a&.dovetail.provider.v1.DescribeResponse\x12T\n" +
 	"\aCatalog\x12$.dovetail.provider.v1.CatalogRequest\x1a!.dovetail.provider.v1.CatalogPage0\x01\x12S\n" +
@@ -3283,7 +3423,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_provider_proto_goTypes = []any{
 	(Capability)(0),           // 0: dovetail.provider.v1.Capability
 	(RepairAction)(0),         // 1: dovetail.provider.v1.RepairAction
@@ -3292,126 +3432,131 @@ var file_provider_proto_goTypes = []any{
 	(*DescribeRequest)(nil),   // 4: dovetail.provider.v1.DescribeRequest
 	(*Cluster)(nil),           // 5: dovetail.provider.v1.Cluster
 	(*DescribeResponse)(nil),  // 6: dovetail.provider.v1.DescribeResponse
-	(*ClassKind)(nil),         // 7: dovetail.provider.v1.ClassKind
-	(*Vocabulary)(nil),        // 8: dovetail.provider.v1.Vocabulary
-	(*RepairPolicy)(nil),      // 9: dovetail.provider.v1.RepairPolicy
-	(*ConditionNotice)(nil),   // 10: dovetail.provider.v1.ConditionNotice
-	(*Limits)(nil),            // 11: dovetail.provider.v1.Limits
-	(*Class)(nil),             // 12: dovetail.provider.v1.Class
-	(*CatalogRequest)(nil),    // 13: dovetail.provider.v1.CatalogRequest
-	(*CatalogPage)(nil),       // 14: dovetail.provider.v1.CatalogPage
-	(*Type)(nil),              // 15: dovetail.provider.v1.Type
-	(*Offering)(nil),          // 16: dovetail.provider.v1.Offering
-	(*OfferingChange)(nil),    // 17: dovetail.provider.v1.OfferingChange
-	(*Requirement)(nil),       // 18: dovetail.provider.v1.Requirement
-	(*LaunchRequest)(nil),     // 19: dovetail.provider.v1.LaunchRequest
-	(*LaunchItem)(nil),        // 20: dovetail.provider.v1.LaunchItem
-	(*OfferingRef)(nil),       // 21: dovetail.provider.v1.OfferingRef
-	(*Taint)(nil),             // 22: dovetail.provider.v1.Taint
-	(*LaunchResponse)(nil),    // 23: dovetail.provider.v1.LaunchResponse
-	(*LaunchResult)(nil),      // 24: dovetail.provider.v1.LaunchResult
-	(*Failure)(nil),           // 25: dovetail.provider.v1.Failure
-	(*Instance)(nil),          // 26: dovetail.provider.v1.Instance
-	(*TerminateRequest)(nil),  // 27: dovetail.provider.v1.TerminateRequest
-	(*TerminateResponse)(nil), // 28: dovetail.provider.v1.TerminateResponse
-	(*End)(nil),               // 29: dovetail.provider.v1.End
-	(*GetRequest)(nil),        // 30: dovetail.provider.v1.GetRequest
-	(*GetResponse)(nil),       // 31: dovetail.provider.v1.GetResponse
-	(*ListRequest)(nil),       // 32: dovetail.provider.v1.ListRequest
-	(*InstancePage)(nil),      // 33: dovetail.provider.v1.InstancePage
-	(*DriftRequest)(nil),      // 34: dovetail.provider.v1.DriftRequest
-	(*DriftResponse)(nil),     // 35: dovetail.provider.v1.DriftResponse
-	(*RebootRequest)(nil),     // 36: dovetail.provider.v1.RebootRequest
-	(*RebootResponse)(nil),    // 37: dovetail.provider.v1.RebootResponse
-	(*NoticeAck)(nil),         // 38: dovetail.provider.v1.NoticeAck
-	(*Notice)(nil),            // 39: dovetail.provider.v1.Notice
-	nil,                       // 40: dovetail.provider.v1.Type.CapacityEntry
-	nil,                       // 41: dovetail.provider.v1.Type.OverheadEntry
-	nil,                       // 42: dovetail.provider.v1.Type.VolumeLimitsEntry
-	nil,                       // 43: dovetail.provider.v1.Offering.LabelsEntry
-	nil,                       // 44: dovetail.provider.v1.LaunchItem.RequestsEntry
-	nil,                       // 45: dovetail.provider.v1.LaunchItem.LabelsEntry
-	nil,                       // 46: dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	nil,                       // 47: dovetail.provider.v1.OfferingRef.LabelsEntry
-	nil,                       // 48: dovetail.provider.v1.Instance.LabelsEntry
-	nil,                       // 49: dovetail.provider.v1.Instance.AnnotationsEntry
-	nil,                       // 50: dovetail.provider.v1.Instance.CapacityEntry
-	nil,                       // 51: dovetail.provider.v1.Instance.AllocatableEntry
-	nil,                       // 52: dovetail.provider.v1.TerminateResponse.EndsEntry
-	nil,                       // 53: dovetail.provider.v1.DriftResponse.ReasonsEntry
+	(*Patience)(nil),          // 7: dovetail.provider.v1.Patience
+	(*ClassKind)(nil),         // 8: dovetail.provider.v1.ClassKind
+	(*Vocabulary)(nil),        // 9: dovetail.provider.v1.Vocabulary
+	(*RepairPolicy)(nil),      // 10: dovetail.provider.v1.RepairPolicy
+	(*ConditionNotice)(nil),   // 11: dovetail.provider.v1.ConditionNotice
+	(*Limits)(nil),            // 12: dovetail.provider.v1.Limits
+	(*Class)(nil),             // 13: dovetail.provider.v1.Class
+	(*CatalogRequest)(nil),    // 14: dovetail.provider.v1.CatalogRequest
+	(*CatalogPage)(nil),       // 15: dovetail.provider.v1.CatalogPage
+	(*Type)(nil),              // 16: dovetail.provider.v1.Type
+	(*Offering)(nil),          // 17: dovetail.provider.v1.Offering
+	(*OfferingChange)(nil),    // 18: dovetail.provider.v1.OfferingChange
+	(*Requirement)(nil),       // 19: dovetail.provider.v1.Requirement
+	(*LaunchRequest)(nil),     // 20: dovetail.provider.v1.LaunchRequest
+	(*LaunchItem)(nil),        // 21: dovetail.provider.v1.LaunchItem
+	(*OfferingRef)(nil),       // 22: dovetail.provider.v1.OfferingRef
+	(*Taint)(nil),             // 23: dovetail.provider.v1.Taint
+	(*LaunchResponse)(nil),    // 24: dovetail.provider.v1.LaunchResponse
+	(*LaunchResult)(nil),      // 25: dovetail.provider.v1.LaunchResult
+	(*Failure)(nil),           // 26: dovetail.provider.v1.Failure
+	(*Instance)(nil),          // 27: dovetail.provider.v1.Instance
+	(*TerminateRequest)(nil),  // 28: dovetail.provider.v1.TerminateRequest
+	(*TerminateResponse)(nil), // 29: dovetail.provider.v1.TerminateResponse
+	(*End)(nil),               // 30: dovetail.provider.v1.End
+	(*GetRequest)(nil),        // 31: dovetail.provider.v1.GetRequest
+	(*GetResponse)(nil),       // 32: dovetail.provider.v1.GetResponse
+	(*ListRequest)(nil),       // 33: dovetail.provider.v1.ListRequest
+	(*InstancePage)(nil),      // 34: dovetail.provider.v1.InstancePage
+	(*DriftRequest)(nil),      // 35: dovetail.provider.v1.DriftRequest
+	(*DriftResponse)(nil),     // 36: dovetail.provider.v1.DriftResponse
+	(*RebootRequest)(nil),     // 37: dovetail.provider.v1.RebootRequest
+	(*RebootResponse)(nil),    // 38: dovetail.provider.v1.RebootResponse
+	(*NoticeAck)(nil),         // 39: dovetail.provider.v1.NoticeAck
+	(*Notice)(nil),            // 40: dovetail.provider.v1.Notice
+	nil,                       // 41: dovetail.provider.v1.Type.CapacityEntry
+	nil,                       // 42: dovetail.provider.v1.Type.OverheadEntry
+	nil,                       // 43: dovetail.provider.v1.Type.VolumeLimitsEntry
+	nil,                       // 44: dovetail.provider.v1.Offering.LabelsEntry
+	nil,                       // 45: dovetail.provider.v1.LaunchItem.RequestsEntry
+	nil,                       // 46: dovetail.provider.v1.LaunchItem.LabelsEntry
+	nil,                       // 47: dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	nil,                       // 48: dovetail.provider.v1.OfferingRef.LabelsEntry
+	nil,                       // 49: dovetail.provider.v1.Instance.LabelsEntry
+	nil,                       // 50: dovetail.provider.v1.Instance.AnnotationsEntry
+	nil,                       // 51: dovetail.provider.v1.Instance.CapacityEntry
+	nil,                       // 52: dovetail.provider.v1.Instance.AllocatableEntry
+	nil,                       // 53: dovetail.provider.v1.TerminateResponse.EndsEntry
+	nil,                       // 54: dovetail.provider.v1.DriftResponse.ReasonsEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	5,  // 0: dovetail.provider.v1.DescribeRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	7,  // 1: dovetail.provider.v1.DescribeResponse.class_kinds:type_name -> dovetail.provider.v1.ClassKind
-	8,  // 2: dovetail.provider.v1.DescribeResponse.vocabulary:type_name -> dovetail.provider.v1.Vocabulary
+	8,  // 1: dovetail.provider.v1.DescribeResponse.class_kinds:type_name -> dovetail.provider.v1.ClassKind
+	9,  // 2: dovetail.provider.v1.DescribeResponse.vocabulary:type_name -> dovetail.provider.v1.Vocabulary
 	0,  // 3: dovetail.provider.v1.DescribeResponse.capabilities:type_name -> dovetail.provider.v1.Capability
-	9,  // 4: dovetail.provider.v1.DescribeResponse.repair_policies:type_name -> dovetail.provider.v1.RepairPolicy
-	11, // 5: dovetail.provider.v1.DescribeResponse.limits:type_name -> dovetail.provider.v1.Limits
-	10, // 6: dovetail.provider.v1.DescribeResponse.condition_notices:type_name -> dovetail.provider.v1.ConditionNotice
-	1,  // 7: dovetail.provider.v1.RepairPolicy.action:type_name -> dovetail.provider.v1.RepairAction
-	3,  // 8: dovetail.provider.v1.ConditionNotice.kind:type_name -> dovetail.provider.v1.NoticeKind
-	12, // 9: dovetail.provider.v1.CatalogRequest.class:type_name -> dovetail.provider.v1.Class
-	15, // 10: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
-	17, // 11: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
-	18, // 12: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
-	40, // 13: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
-	41, // 14: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
-	16, // 15: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
-	42, // 16: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
-	43, // 17: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
-	16, // 18: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
-	20, // 19: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
-	5,  // 20: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	12, // 21: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
-	21, // 22: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
-	18, // 23: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
-	44, // 24: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
-	45, // 25: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
-	46, // 26: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	22, // 27: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
-	47, // 28: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
-	24, // 29: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
-	26, // 30: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
-	25, // 31: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
-	21, // 32: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
-	2,  // 33: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
-	21, // 34: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
-	48, // 35: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
-	49, // 36: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
-	50, // 37: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
-	51, // 38: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
-	52, // 39: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
-	25, // 40: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
-	26, // 41: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
-	5,  // 42: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	26, // 43: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
-	12, // 44: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
-	53, // 45: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
-	3,  // 46: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
-	29, // 47: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
-	4,  // 48: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
-	13, // 49: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
-	19, // 50: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
-	27, // 51: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
-	30, // 52: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
-	32, // 53: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
-	34, // 54: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
-	36, // 55: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
-	38, // 56: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
-	6,  // 57: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
-	14, // 58: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
-	23, // 59: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
-	28, // 60: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
-	31, // 61: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
-	33, // 62: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
-	35, // 63: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
-	37, // 64: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
-	39, // 65: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
-	57, // [57:66] is the sub-list for method output_type
-	48, // [48:57] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	10, // 4: dovetail.provider.v1.DescribeResponse.repair_policies:type_name -> dovetail.provider.v1.RepairPolicy
+	12, // 5: dovetail.provider.v1.DescribeResponse.limits:type_name -> dovetail.provider.v1.Limits
+	11, // 6: dovetail.provider.v1.DescribeResponse.condition_notices:type_name -> dovetail.provider.v1.ConditionNotice
+	7,  // 7: dovetail.provider.v1.DescribeResponse.patience:type_name -> dovetail.provider.v1.Patience
+	1,  // 8: dovetail.provider.v1.RepairPolicy.action:type_name -> dovetail.provider.v1.RepairAction
+	3,  // 9: dovetail.provider.v1.ConditionNotice.kind:type_name -> dovetail.provider.v1.NoticeKind
+	13, // 10: dovetail.provider.v1.CatalogRequest.class:type_name -> dovetail.provider.v1.Class
+	16, // 11: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
+	18, // 12: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
+	7,  // 13: dovetail.provider.v1.CatalogPage.patience:type_name -> dovetail.provider.v1.Patience
+	19, // 14: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
+	41, // 15: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
+	42, // 16: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
+	17, // 17: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
+	43, // 18: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
+	44, // 19: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
+	17, // 20: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
+	21, // 21: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
+	5,  // 22: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	13, // 23: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
+	22, // 24: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
+	19, // 25: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
+	45, // 26: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
+	46, // 27: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
+	47, // 28: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	23, // 29: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
+	48, // 30: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
+	25, // 31: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
+	27, // 32: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
+	26, // 33: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
+	22, // 34: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
+	2,  // 35: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
+	22, // 36: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
+	49, // 37: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
+	50, // 38: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
+	51, // 39: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
+	52, // 40: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
+	26, // 41: dovetail.provider.v1.Instance.failed:type_name -> dovetail.provider.v1.Failure
+	53, // 42: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
+	26, // 43: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
+	27, // 44: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
+	5,  // 45: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	27, // 46: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
+	13, // 47: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
+	54, // 48: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
+	3,  // 49: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
+	26, // 50: dovetail.provider.v1.Notice.failure:type_name -> dovetail.provider.v1.Failure
+	30, // 51: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
+	4,  // 52: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
+	14, // 53: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
+	20, // 54: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
+	28, // 55: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
+	31, // 56: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
+	33, // 57: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
+	35, // 58: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
+	37, // 59: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
+	39, // 60: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
+	6,  // 61: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
+	15, // 62: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
+	24, // 63: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
+	29, // 64: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
+	32, // 65: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
+	34, // 66: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
+	36, // 67: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
+	38, // 68: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
+	40, // 69: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
+	61, // [61:70] is the sub-list for method output_type
+	52, // [52:61] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3419,10 +3564,10 @@ func file_provider_proto_init() {
 	if File_provider_proto != nil {
 		return
 	}
-	file_provider_proto_msgTypes[5].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[12].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[14].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[20].OneofWrappers = []any{
+	file_provider_proto_msgTypes[6].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[13].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[15].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[21].OneofWrappers = []any{
 		(*LaunchResult_Instance)(nil),
 		(*LaunchResult_Failure)(nil),
 	}
@@ -3432,7 +3577,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   50,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

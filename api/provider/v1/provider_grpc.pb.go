@@ -55,7 +55,8 @@ type ProviderClient interface {
 	// NOT_FOUND: there is no such class. FAILED_PRECONDITION: the class is not ready.
 	Catalog(ctx context.Context, in *CatalogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CatalogPage], error)
 	// Launch starts one instance for each item and does not wait for boots. An item whose token was
-	// seen before is answered with the instance that it got, as long as that exists.
+	// seen before is answered with the instance that it got, as long as that exists. With
+	// CAPABILITY_ACCEPTED_LAUNCHES an answer may be an instance whose ID comes later.
 	Launch(ctx context.Context, in *LaunchRequest, opts ...grpc.CallOption) (*LaunchResponse, error)
 	// Terminate asks for the end of instances. It is repeated until they are gone.
 	Terminate(ctx context.Context, in *TerminateRequest, opts ...grpc.CallOption) (*TerminateResponse, error)
@@ -210,7 +211,8 @@ type ProviderServer interface {
 	// NOT_FOUND: there is no such class. FAILED_PRECONDITION: the class is not ready.
 	Catalog(*CatalogRequest, grpc.ServerStreamingServer[CatalogPage]) error
 	// Launch starts one instance for each item and does not wait for boots. An item whose token was
-	// seen before is answered with the instance that it got, as long as that exists.
+	// seen before is answered with the instance that it got, as long as that exists. With
+	// CAPABILITY_ACCEPTED_LAUNCHES an answer may be an instance whose ID comes later.
 	Launch(context.Context, *LaunchRequest) (*LaunchResponse, error)
 	// Terminate asks for the end of instances. It is repeated until they are gone.
 	Terminate(context.Context, *TerminateRequest) (*TerminateResponse, error)

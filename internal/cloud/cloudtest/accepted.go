@@ -1,13 +1,23 @@
 package cloudtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
+
+const (
+	// noticePatience is how much later than Get a notice may be.
+	noticePatience = 10 * time.Second
+	// noticesMax bounds the notices that a test reads; there are those of the tests beside it.
+	noticesMax = 1000
 )
 
 // accepted launches with a class whose launches are not decided at once, and returns the request with the answer.
@@ -25,10 +35,13 @@ func decided(t T, h Harness, id string) (instance, restarted cloud.Instance) {
 	t.Helper()
 	again := h.Restart(t)
 	eventually(t, patience, func() (err error) {
-		if instance, err = h.Provider.Get(t.Context(), id); err != nil {
-			return err
+		if instance, err = h.Provider.Get(t.Context(), id); err == nil {
+			restarted, err = again.Get(t.Context(), id)
 		}
-		if restarted, err = again.Get(t.Context(), id); err != nil {
+		if errors.Is(err, cloud.ErrNotFound) {
+			t.Fatalf("the launch of %s was accepted, and nobody has ended it: %v", id, err)
+		}
+		if err != nil {
 			return err
 		}
 		if instance.Failed == nil && instance.Provisional || restarted.Failed == nil && restarted.Provisional {
@@ -85,6 +98,46 @@ func endsUndecided(t T, h Harness) {
 	terminated(t, h.Provider, first.ID)
 	if found := withToken(t, h.Restart(t), r.Token); len(found) != 0 {
 		t.Errorf("List() still has %+v", found)
+	}
+}
+
+// failureNotified launches what fails late and waits for the notice of that, which is repeated until it is taken.
+func failureNotified(t T, h Harness) {
+	watcher, is := h.Provider.(cloud.Watcher)
+	if !is || !h.Notified {
+		t.Skip("the provider has no notices of launches")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	reported := make(chan cloud.Notice, noticesMax)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		watcher.Watch(ctx, func(_ context.Context, n cloud.Notice) error {
+			select {
+			case reported <- n:
+				return nil
+			default:
+				return errors.New("the test reads no further")
+			}
+		})
+	})
+	defer watching.Wait()
+	defer cancel()
+	_, first := accepted(t, h, h.Fails)
+	failed, _ := decided(t, h, first.ID)
+	late := time.NewTimer(noticePatience)
+	defer late.Stop()
+	for {
+		select {
+		case n := <-reported:
+			if n.Kind == cloud.LaunchFailed && (n.InstanceID == first.ID || n.InstanceID == failed.ID) {
+				if n.Failure == nil || n.Failure.Kind != cloud.NoCapacity || n.Failure.Message == "" {
+					t.Errorf("the notice has the failure %+v, want one for want of capacity, and some words", n.Failure)
+				}
+				return
+			}
+		case <-late.C:
+			t.Fatalf("no notice says that the launch of %s has failed, %s after Get did", first.ID, noticePatience)
+		}
 	}
 }
 

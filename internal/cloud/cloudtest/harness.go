@@ -39,6 +39,8 @@ type Harness struct {
 	// Fails one whose launches are accepted and then fail for want of capacity; without a name, those tests
 	// are left out.
 	Accepts, Fails cloud.ClassRef
+	// Notified: a launch that fails late has a notice.
+	Notified bool
 	// Change changes what Types answers for the class Changing; nil: the test of that is left out.
 	Change   func(t T)
 	Changing cloud.ClassRef

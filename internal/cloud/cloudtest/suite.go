@@ -27,6 +27,7 @@ func Tests() []Test {
 		{Name: "a provider ID that comes later replaces the provisional one", Run: idLater, Joins: true},
 		{Name: "an instance without its provider ID can end", Run: endsUndecided},
 		{Name: "a launch that fails later says so until it is terminated", Run: failsLate},
+		{Name: "a notice says that an accepted launch has failed", Run: failureNotified},
 		{Name: "drift of many instances is that of each", Run: driftOfMany},
 		{Name: "an owner knows its instances by their IDs, and no others", Run: ownsByID},
 		{Name: "conditions that are notices can be understood", Run: conditionsUnderstood},

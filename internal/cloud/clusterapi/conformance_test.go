@@ -164,7 +164,7 @@ func harness(t *testing.T, c client.WithWatch) cloudtest.Harness {
 		},
 		Restart: func(t cloudtest.T) cloud.Provider { return decided{newProvider(t, c)} },
 		Class:   ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"), Accepts: ref("accepts"), Fails: ref("fails"),
-		Registered: true,
+		Registered: true, Notified: true,
 		Node: func(ct cloudtest.T, id string) *corev1.Node {
 			ct.Helper()
 			var found *corev1.Node

@@ -3,18 +3,21 @@ package remote_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/serve"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -127,32 +130,43 @@ func TestAChangedPriceCostsOneSmallPage(t *testing.T) {
 	}
 }
 
-// BenchmarkFollow is from a change of one price in the provider until Types returns it; the server looks
-// every millisecond.
+// BenchmarkFollow is from a change of one price in a provider with 1,000 types of 12 offerings, which says so, until Types returns
+// it. The bytes are all that the server sent, HTTP/2 included.
 func BenchmarkFollow(b *testing.B) {
-	s := large()
-	p := benchProvider(b, s, time.Millisecond)
-	price := 1.0
-	for b.Loop() {
-		price++
-		s.reprice(price)
-		for {
-			types, err := p.Types(b.Context(), shopClass)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if types[500].Offerings[3].PriceHourly == price {
-				break
-			}
+	onEachWire(b, func(b *testing.B, w benchWire) {
+		s := &teller{shop: large()}
+		p := w.provider(b, s)
+		changed := make(chan struct{}, 1)
+		p.(cloud.TypesChanger).OnTypesChanged(func(cloud.ClassRef) { changed <- struct{}{} })
+		if _, err := p.Types(b.Context(), shopClass); err != nil {
+			b.Fatal(err)
 		}
-	}
+		<-changed
+		var took []time.Duration
+		price, before := 1.0, w.sent.Load()
+		for b.Loop() {
+			price++
+			began := time.Now()
+			s.reprice(price)
+			<-changed
+			types, err := p.Types(b.Context(), shopClass)
+			if err != nil || types[500].Offerings[3].PriceHourly != price {
+				b.Fatalf("price %v, error %v; want %v", types[500].Offerings[3].PriceHourly, err, price)
+			}
+			took = append(took, time.Since(began))
+		}
+		b.ReportMetric(float64(w.sent.Load()-before)/float64(len(took)), "wire-B/op")
+		reportTimes(b, took)
+	})
 }
 
-// BenchmarkLaunch launches one instance with 60 offerings over a unix socket, from a provider that
-// answers at once.
+// BenchmarkLaunch launches one instance with 60 offerings, from a provider that answers at once: what it takes the wire adds.
 func BenchmarkLaunch(b *testing.B) {
-	s := large()
-	p := benchProvider(b, s, time.Minute)
+	onEachWire(b, benchmarkLaunch)
+}
+
+func benchmarkLaunch(b *testing.B, w benchWire) {
+	p := w.provider(b, large())
 	types, err := p.Types(b.Context(), shopClass)
 	if err != nil {
 		b.Fatal(err)
@@ -169,12 +183,63 @@ func BenchmarkLaunch(b *testing.B) {
 		}
 		took = append(took, time.Since(began))
 	}
+	reportTimes(b, took)
+}
+
+func reportTimes(b *testing.B, took []time.Duration) {
+	b.Helper()
 	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-func benchProvider(b *testing.B, s *shop, poll time.Duration) cloud.Provider {
+// benchWire is what a benchmark goes over, and how many bytes its server sent.
+type benchWire struct {
+	address string
+	net.Listener
+	sent *atomic.Int64
+}
+
+// onEachWire runs a benchmark over a unix socket and over TCP of this computer.
+func onEachWire(b *testing.B, run func(b *testing.B, w benchWire)) {
 	b.Helper()
-	var t cloudtest.T = b
-	return connect(t, listen(t, b, serve.New(s, serve.Options{Epoch: epoch(), Poll: poll})), fakeCluster(b), func(*remote.Options) {})
+	for name, address := range map[string]string{"unix": "unix://" + filepath.Join(b.TempDir(), "p.sock"), "tcp": "127.0.0.1:0"} {
+		b.Run(name, func(b *testing.B) {
+			l, err := serve.Listen(b.Context(), address)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w := benchWire{address, l, &atomic.Int64{}}
+			if name == "tcp" {
+				w.address = "dns:///" + l.Addr().String()
+			}
+			run(b, w)
+		})
+	}
+}
+
+// Accept returns a connection whose bytes are counted.
+func (w benchWire) Accept() (net.Conn, error) {
+	c, err := w.Listener.Accept()
+	return countedConn{c, w.sent}, err
+}
+
+type countedConn struct {
+	net.Conn
+	sent *atomic.Int64
+}
+
+func (c countedConn) Write(b []byte) (int, error) {
+	c.sent.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+// provider serves a provider, which is not asked again for its types unless it says that they have changed.
+func (w benchWire) provider(b *testing.B, p cloud.Provider) cloud.Provider {
+	b.Helper()
+	g := grpc.NewServer()
+	serve.New(p, serve.Options{Epoch: epoch(), Poll: time.Hour}).Register(g)
+	go func() { _ = g.Serve(w) }() // until it is stopped
+	b.Cleanup(g.Stop)
+	return connect(b, w.address, fakeCluster(b), func(o *remote.Options) { o.Plaintext = true })
 }

@@ -56,6 +56,7 @@ const (
 	RuleListTwice       Rule = "list_twice"
 	RuleForeignInstance Rule = "foreign_instance"
 	RuleTokenTwice      Rule = "token_twice"
+	RuleAccepted        Rule = "accepted"
 	RuleDrift           Rule = "drift"
 	RuleNotice          Rule = "notice"
 )
@@ -266,6 +267,8 @@ func (c *Client) changed(d *wire.Description) error {
 		return &ChangedError{"repair policies"}
 	case !reflect.DeepEqual(d.Conditions, c.first.Conditions):
 		return &ChangedError{"conditions that are notices"}
+	case d.Patience != c.first.Patience:
+		return &ChangedError{"patience"}
 	case d.IDPrefix != c.first.IDPrefix:
 		return &ChangedError{"prefix of instance IDs"}
 	case !maps.Equal(d.Capabilities, c.first.Capabilities):

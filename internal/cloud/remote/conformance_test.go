@@ -51,7 +51,7 @@ func TestTheWireChangesNoVerdict(t *testing.T) {
 			passed++
 		}
 	}
-	const lacks = 6 // tests of what kwok does not have: launches that are decided later, changes of types, drift, conditions that are notices
+	const lacks = 7 // tests of what kwok does not have: launches that are decided later, changes of types, drift, conditions that are notices
 	if passed != len(cloudtest.Tests())-lacks {
 		t.Errorf("%d of %d tests passed, want all but %d", passed, len(cloudtest.Tests()), lacks)
 	}
@@ -166,7 +166,11 @@ func classes() []*kwokv1alpha1.KWOKNodeClass {
 	slow := &kwokv1alpha1.KWOKNodeClass{ObjectMeta: metav1.ObjectMeta{Name: "slow"}}
 	slow.Spec.NodeRegistrationDelay = &metav1.Duration{Duration: time.Hour}
 	return []*kwokv1alpha1.KWOKNodeClass{
-		{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, slow, {ObjectMeta: metav1.ObjectMeta{Name: "unready"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "default"}},
+		slow,
+		{ObjectMeta: metav1.ObjectMeta{Name: "unready"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "accepts"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fails"}},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 const (
@@ -30,6 +31,8 @@ const (
 type feed struct {
 	client *Client
 	now    func() time.Time
+	// longest is how long launches of any class may take.
+	longest lifecycle.Patience
 	// report is called when there is another answer than before; nil: nobody wants to know.
 	report func()
 
@@ -218,7 +221,7 @@ func (f *feed) read(ctx context.Context, follow bool) error {
 	}
 	stream, err := f.client.rpc.Catalog(ctx, request)
 	if err == nil {
-		pages := &reader{current: types}
+		pages := &reader{current: types, longest: f.longest}
 		for err == nil {
 			err = f.page(class, stream, pages)
 			if err == nil && pages.open == nil {

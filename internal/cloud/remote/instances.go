@@ -70,11 +70,14 @@ func (p *Provider) Get(ctx context.Context, instanceID string) (cloud.Instance, 
 		return cloud.Instance{}, plain("Get", err)
 	}
 	instance, err := p.parse(response.GetInstance())
-	if err == nil && instance.ID != instanceID {
+	if err == nil && instance.ID != instanceID && response.GetInstance().GetProvisionalId() != instanceID {
 		err = fmt.Errorf("the answer is about instance %s", instance.ID)
 	}
 	if err != nil {
 		return cloud.Instance{}, p.client.broke(RuleInstance, fmt.Errorf("Get %s: %w", instanceID, err))
+	}
+	if err := p.isAccepted(instanceID, instance.Token); err != nil {
+		return cloud.Instance{}, p.client.broke(RuleAccepted, fmt.Errorf("Get %s: %w", instanceID, err))
 	}
 	if instance.Terminating {
 		return cloud.Instance{}, gone
@@ -88,7 +91,42 @@ func (p *Provider) parse(message *providerv1.Instance) (cloud.Instance, error) {
 	if err == nil {
 		err = p.formed(instance.ID)
 	}
+	if err == nil {
+		err = p.decided(&instance, message)
+	}
 	return instance, err
+}
+
+// decided checks what an instance says of a launch that was accepted. A failure that is no definite one says nothing.
+func (p *Provider) decided(instance *cloud.Instance, message *providerv1.Instance) error {
+	accepts := p.known.Capabilities[providerv1.Capability_CAPABILITY_ACCEPTED_LAUNCHES]
+	if (instance.Provisional || message.GetFailed() != nil) && !accepts {
+		return fmt.Errorf("instance %s: its launch is decided later, and Describe does not list CAPABILITY_ACCEPTED_LAUNCHES", instance.ID)
+	}
+	if message.GetFailed() != nil && instance.Failed == nil {
+		_ = p.client.broke(RuleAccepted, fmt.Errorf("instance %s: failed is no definite refusal, so it counts as not failed: %w", instance.ID, wire.ParseFailure(message.GetFailed())))
+	}
+	return nil
+}
+
+// accept keeps the token of an instance that has no ID yet.
+func (p *Provider) accept(instance *cloud.Instance) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if instance.Provisional && len(p.accepted) < acceptedMax {
+		p.accepted[instance.ID] = instance.Token
+	}
+}
+
+// isAccepted returns an error if a token is another one than that of the instance which has, or had, a provisional ID: its
+// NodeClaim would get the instance of another one.
+func (p *Provider) isAccepted(provisionalID, token string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if had, known := p.accepted[provisionalID]; known && had != token {
+		return fmt.Errorf("the answer has the token %q, the launch that was accepted had %q", token, had)
+	}
+	return nil
 }
 
 // formed returns an error for an ID that has not the form of the provider's: calls about it would go to another one.
@@ -155,6 +193,12 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 			return nil, p.client.broke(RuleListTwice, fmt.Errorf("List: instance %s is there twice", instance.ID))
 		}
 		seen[instance.ID] = true
+		if id := message.GetProvisionalId(); id != "" && !instance.Provisional {
+			if seen[id] {
+				return nil, p.client.broke(RuleListTwice, fmt.Errorf("List: instance %s is there as %s, too", instance.ID, id))
+			}
+			seen[id] = true
+		}
 		if instance.Token == "" || message.GetClusterUid() != p.client.opts.Cluster.UID {
 			foreign++
 			p.client.opts.Meter.Broken(RuleForeignInstance, fmt.Errorf("List: instance %s has no token, or is of another cluster", instance.ID))
@@ -166,7 +210,11 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 		if !instance.Terminating {
 			tokens[instance.Token] = instance.ID
 		}
-		if err := p.formed(instance.ID); err != nil {
+		err = p.formed(instance.ID)
+		if err == nil {
+			err = p.decided(&instance, message)
+		}
+		if err != nil {
 			return nil, p.client.broke(RuleInstance, fmt.Errorf("List: %w", err))
 		}
 		out = append(out, instance)
@@ -178,7 +226,8 @@ func (p *Provider) ours(listed []*providerv1.Instance) ([]cloud.Instance, error)
 	return out, nil
 }
 
-// date gives instances an age that do not say when they were created: since they were first listed.
+// date gives instances an age that do not say when they were created: since they were first listed. It takes note of those that
+// have no ID yet.
 func (p *Provider) date(instances []cloud.Instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,6 +244,12 @@ func (p *Provider) date(instances []cloud.Instance) {
 		seen[instance.ID], instance.Created = at, at
 	}
 	p.firstSeen = seen // of what is listed now, so it cannot grow
+	clear(p.accepted)
+	for i := range instances {
+		if instances[i].Provisional && len(p.accepted) < acceptedMax {
+			p.accepted[instances[i].ID] = instances[i].Token
+		}
+	}
 }
 
 // rebooting is a Provider that can restart instances.

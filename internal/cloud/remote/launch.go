@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,7 +183,7 @@ func (p *Provider) answer(batch []asked, response *providerv1.LaunchResponse) {
 			twice[r.GetToken()] = true
 		}
 		byToken[r.GetToken()] = r
-		id := r.GetInstance().GetId()
+		id := cmp.Or(r.GetInstance().GetId(), r.GetInstance().GetProvisionalId())
 		if other, used := instances[id]; id != "" && used && other != r.GetToken() {
 			twice[r.GetToken()], twice[other] = true, true
 		}
@@ -226,6 +227,7 @@ func (p *Provider) result(a asked, r *providerv1.LaunchResult) cloud.LaunchResul
 	if err != nil {
 		return cloud.LaunchResult{Err: p.client.broke(RuleInstance, fmt.Errorf("Launch: %w", err))}
 	}
+	p.accept(&instance)
 	complete(&instance, a.request)
 	return cloud.LaunchResult{Instance: instance, Short: short, Keep: wire.Keep(r.GetKeepMs())}
 }

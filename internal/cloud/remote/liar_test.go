@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,6 +38,10 @@ type liar struct {
 	catalog func(page *providerv1.CatalogPage)
 	list    func(page *providerv1.InstancePage) (send bool)
 	get     func(response *providerv1.GetResponse)
+	// describe, lost and notice change the description, whether Get finds an instance, and what notices say.
+	describe func(d *providerv1.DescribeResponse)
+	lost     func(instanceID string) bool
+	notice   func(n *providerv1.Notice)
 }
 
 func (l *liar) Register(g grpc.ServiceRegistrar) { providerv1.RegisterProviderServer(g, l) }
@@ -55,11 +60,40 @@ func (l *liar) Launch(ctx context.Context, request *providerv1.LaunchRequest) (*
 }
 
 func (l *liar) Get(ctx context.Context, request *providerv1.GetRequest) (*providerv1.GetResponse, error) {
+	if l.lost != nil && l.lost(request.GetId()) {
+		return nil, status.Error(codes.NotFound, "not yet")
+	}
 	response, err := l.Server.Get(ctx, request)
 	if err == nil && l.get != nil {
 		l.get(response)
 	}
 	return response, err
+}
+
+func (l *liar) Describe(ctx context.Context, request *providerv1.DescribeRequest) (*providerv1.DescribeResponse, error) {
+	d, err := l.Server.Describe(ctx, request)
+	if err == nil && l.describe != nil {
+		l.describe(d)
+	}
+	return d, err
+}
+
+func (l *liar) Notices(stream grpc.BidiStreamingServer[providerv1.NoticeAck, providerv1.Notice]) error {
+	if l.notice != nil {
+		stream = &notices{stream, l.notice}
+	}
+	return l.Server.Notices(stream)
+}
+
+// notices changes what is sent on a stream of notices.
+type notices struct {
+	grpc.BidiStreamingServer[providerv1.NoticeAck, providerv1.Notice]
+	change func(*providerv1.Notice)
+}
+
+func (n *notices) Send(m *providerv1.Notice) error {
+	n.change(m)
+	return n.BidiStreamingServer.Send(m)
 }
 
 func (l *liar) Catalog(request *providerv1.CatalogRequest, stream grpc.ServerStreamingServer[providerv1.CatalogPage]) error {
@@ -113,6 +147,7 @@ func liars() map[string]struct {
 	said string
 } {
 	var launches atomic.Int64
+	var noLaunch, anotherLaunch, noFailure sync.Once // a lie that is repeated has provider-test wait until it gives up
 	nan, negative := math.NaN(), -1.0
 	return map[string]struct {
 		liar liar
@@ -173,6 +208,51 @@ func liars() map[string]struct {
 			page.Instances = append(page.Instances, &providerv1.Instance{Id: "metal://other", Token: "t", ClusterUid: "u"})
 			return true
 		}}, "rule foreign_instance"},
+		"accepted, and not found": {liar{lost: func(id string) bool { return strings.HasPrefix(id, "kwok://accepted-") }}, "Get(kwok://accepted-"},
+		"an ID of no launch": {liar{get: func(r *providerv1.GetResponse) {
+			if r.Instance.Id != "" && r.Instance.ProvisionalId != "" {
+				noLaunch.Do(func() { r.Instance.ProvisionalId = "" })
+			}
+		}}, "rule instance: Get kwok://accepted-"},
+		"the ID of another launch": {liar{get: func(r *providerv1.GetResponse) {
+			if r.Instance.Id != "" && r.Instance.ProvisionalId != "" {
+				anotherLaunch.Do(func() { r.Instance.Token = "another" })
+			}
+		}}, "rule accepted: Get kwok://accepted-"},
+		"accepted without the capability": {liar{describe: func(d *providerv1.DescribeResponse) {
+			d.Patience = nil
+			d.Capabilities = slices.DeleteFunc(d.Capabilities, func(c providerv1.Capability) bool {
+				return c == providerv1.Capability_CAPABILITY_ACCEPTED_LAUNCHES
+			})
+		}, catalog: func(p *providerv1.CatalogPage) { p.Patience = nil }}, "its launch is decided later, and Describe does not list CAPABILITY_ACCEPTED_LAUNCHES"},
+		"a failure that decides nothing": {liar{get: func(r *providerv1.GetResponse) {
+			if r.Instance.Failed != nil {
+				noFailure.Do(func() {
+					r.Instance.Failed = &providerv1.Failure{Kind: providerv1.FailureKind_FAILURE_KIND_UNKNOWN_OUTCOME}
+				})
+			}
+		}}, "failed is no definite refusal"},
+		"a notice of a failure that decides nothing": {liar{notice: func(n *providerv1.Notice) {
+			if n.Failure != nil {
+				n.Failure = &providerv1.Failure{Kind: 99}
+			}
+		}}, "rule notice: message of Notices: kind 12 with the failure"},
+		"failures without a notice": {liar{notice: func(n *providerv1.Notice) {
+			if n.Failure != nil {
+				n.Kind, n.Failure = providerv1.NoticeKind_NOTICE_KIND_LAUNCH_CHANGED, nil
+			}
+		}}, "FAIL a notice says that an accepted launch has failed: no notice says"},
+		"an instance under two IDs": {liar{list: func(page *providerv1.InstancePage) bool {
+			for _, i := range slices.Clone(page.Instances) {
+				if i.Id == "" {
+					page.Instances = append(page.Instances, &providerv1.Instance{Id: "kwok://final", ProvisionalId: i.ProvisionalId, Token: i.Token, Claim: i.Claim, ClusterUid: i.ClusterUid})
+				}
+			}
+			return true
+		}}, "List: instance kwok://final is there as kwok://accepted-"},
+		"more patience than Describe has": {liar{catalog: func(p *providerv1.CatalogPage) {
+			p.Patience = &providerv1.Patience{LaunchMs: time.Hour.Milliseconds(), RegistrationMs: time.Hour.Milliseconds()}
+		}}, "patience.launch_ms is 3600000; Describe says that no class needs more than 1800000"},
 		"another instance":   {liar{get: func(r *providerv1.GetResponse) { r.Instance.Id = "kwok://another" }}, "rule instance: Get"},
 		"snapshot not ended": {liar{catalog: func(p *providerv1.CatalogPage) { p.Last = false }}, "last of the final one false"},
 		"snapshot not begun": {liar{catalog: func(p *providerv1.CatalogPage) { p.Reset_ = false }}, "rule catalog"},
@@ -223,7 +303,7 @@ func TestEachLieIsCaught(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api := fakeCluster(t)
-			c.liar.Server = serve.New(newKWOK(t, api), serve.Options{Epoch: epoch(), ClusterUID: here.UID})
+			c.liar.Server = serve.New(newLate(t, api, &lateCloud{}), serve.Options{Epoch: epoch(), ClusterUID: here.UID})
 			opts := remote.Options{Address: listen(t, t, &c.liar), Cluster: here, Version: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler), Deadlines: remote.DefaultDeadlines()}
 			if name == "snapshot not ended" {
 				opts.Deadlines.Catalog = catalogDeadline
@@ -231,7 +311,7 @@ func TestEachLieIsCaught(t *testing.T) {
 			if strings.Contains(name, "deadline") {
 				opts.Deadlines.Launch = shortDeadline
 			}
-			results, err := wiretest.Run(t.Context(), wiretest.Options{Remote: opts, Classes: api, Class: "default", Unready: "unready", Slow: "slow", Run: "1", Node: nodeOf(api)})
+			results, err := wiretest.Run(t.Context(), wiretest.Options{Remote: opts, Classes: api, Class: "default", Unready: "unready", Slow: "slow", Accepts: "accepts", Fails: "fails", Run: "1", Node: nodeOf(api)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,7 +56,7 @@ var exampleKind = schema.GroupVersionKind{Group: "example.dovetail.sh", Version:
 // exampleClasses has the classes of the example.
 func exampleClasses() client.Client {
 	b := fake.NewClientBuilder().WithScheme(runtime.NewScheme())
-	for name, spec := range map[string]map[string]any{"default": {}, "unready": {"unready": true}} {
+	for name, spec := range map[string]map[string]any{"default": {}, "unready": {"unready": true}, "accepts": {"accepted": "later"}, "fails": {"accepted": "fails"}} {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		o.SetGroupVersionKind(exampleKind)
 		o.SetName(name)
@@ -71,7 +71,7 @@ func TestTheExampleInNodePassesProviderTest(t *testing.T) {
 	address := "unix://" + filepath.Join(t.TempDir(), "p.sock")
 	defer startExample(t, address, filepath.Join(t.TempDir(), "state.json"))()
 	opts := remote.Options{Address: address, Cluster: here, Version: "test", Now: time.Now}
-	results, err := wiretest.Run(t.Context(), wiretest.Options{Remote: opts, Classes: exampleClasses(), Class: "default", Unready: "unready", Slow: "default", Run: "1"})
+	results, err := wiretest.Run(t.Context(), wiretest.Options{Remote: opts, Classes: exampleClasses(), Class: "default", Unready: "unready", Slow: "default", Accepts: "accepts", Fails: "fails", Run: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func TestTheExampleInNodePassesProviderTest(t *testing.T) {
 		case cloudtest.Skipped:
 		}
 	}
-	if passed < 11 {
-		t.Errorf("%d of %d tests passed, want at least 11", passed, len(results))
+	if passed < 13 {
+		t.Errorf("%d of %d tests passed, want at least 13", passed, len(results))
 	}
 }
 

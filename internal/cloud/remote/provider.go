@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/wire"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 const (
@@ -29,6 +30,8 @@ const (
 	classBytesMax = 1 << 20
 	// parallelUsual and parallelMost bound the Launch calls at the same time.
 	parallelUsual, parallelMost = 4, 64
+	// acceptedMax bounds the launches that were accepted whose tokens are kept; beyond it they are not compared.
+	acceptedMax = 10_000
 	// describeEvery is how often the provider is asked whether it is still the same.
 	describeEvery = 30 * time.Second
 )
@@ -36,8 +39,8 @@ const (
 // Description is what a provider says it is.
 type Description = wire.Description
 
-// Provider asks another process for everything. It is a cloud.Provider, a cloud.TypesChanger, a cloud.Drifter, a
-// cloud.Watcher, a cloud.ConditionNoticer and a cloud.Repairer. Whether the other process has these capabilities is asked each
+// Provider asks another process for everything. It is a cloud.Provider, a cloud.TypesChanger, a cloud.Patient, a cloud.Drifter,
+// a cloud.Watcher, a cloud.ConditionNoticer and a cloud.Repairer. Whether the other process has these capabilities is asked each
 // time: without them nothing drifts, and there are no notices.
 type Provider struct {
 	client *Client
@@ -59,6 +62,8 @@ type Provider struct {
 	pausedUntil time.Time
 	// firstSeen is when instances were first listed that do not say when they were created.
 	firstSeen map[string]time.Time
+	// accepted are the tokens of instances that have no ID yet, by their provisional ones.
+	accepted map[string]string
 }
 
 // New returns the provider behind a client, as d describes it. Class objects are read from reader.
@@ -72,7 +77,7 @@ func New(c *Client, d *Description, reader client.Reader, may func() error) clou
 	if may == nil {
 		may = func() error { return nil }
 	}
-	p := &Provider{client: c, known: d, reader: reader, may: may, launching: make(chan struct{}, min(parallel, parallelMost)), feeds: map[cloud.ClassRef]*feed{}}
+	p := &Provider{client: c, known: d, reader: reader, may: may, launching: make(chan struct{}, min(parallel, parallelMost)), feeds: map[cloud.ClassRef]*feed{}, accepted: map[string]string{}}
 	if c != nil {
 		p.now = c.opts.Now
 	}
@@ -117,6 +122,21 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy { return p.known.Repair
 
 // ConditionNotices returns which conditions of Nodes are notices.
 func (p *Provider) ConditionNotices() []cloud.ConditionNotice { return p.known.Conditions }
+
+// Patience returns how long launches of a class may take: what its instance types came with, or, as long as there are none, the
+// longest of any class.
+func (p *Provider) Patience(ref cloud.ClassRef) lifecycle.Patience {
+	p.mu.Lock()
+	f := p.feeds[ref]
+	p.mu.Unlock()
+	if f == nil {
+		return p.known.Patience
+	}
+	if _, types := f.have(); types != nil {
+		return types.patience
+	}
+	return p.known.Patience
+}
 
 // Ready returns why the provider cannot be asked now; nil: it can.
 func (p *Provider) Ready() error { return p.client.Ready() }
@@ -204,7 +224,7 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 		p.feeds[oldest].end()
 		delete(p.feeds, oldest)
 	}
-	f := &feed{client: p.client, now: p.now, used: p.now(), changed: make(chan struct{})}
+	f := &feed{client: p.client, longest: p.known.Patience, now: p.now, used: p.now(), changed: make(chan struct{})}
 	if p.typesChanged != nil {
 		f.report = func() { p.typesChanged(ref) }
 	}

@@ -8,6 +8,7 @@ import (
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/wire"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 // snapshot is the instance types of one class at one revision. It is never changed: a change makes
@@ -18,6 +19,8 @@ type snapshot struct {
 	types     []*catalog.Type
 	entries   []*wire.Entry
 	offerings int
+	// patience is how long launches of the class may take.
+	patience lifecycle.Patience
 }
 
 // find returns where the type of a name is, or belongs.
@@ -43,12 +46,14 @@ type reader struct {
 	// open collects the pages of a snapshot that is not whole yet; nil: there is none.
 	open map[string]*wire.Entry
 	rev  string
+	// longest is how long launches of any class may take, patience what the pages say of this one.
+	longest, patience lifecycle.Patience
 }
 
 // read takes one page. whole reports whether there is a snapshot to use.
 func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 	if page.GetReset_() {
-		r.open, r.rev = map[string]*wire.Entry{}, page.GetRevision()
+		r.open, r.rev, r.patience = map[string]*wire.Entry{}, page.GetRevision(), r.longest
 	}
 	if r.open == nil {
 		return r.change(page)
@@ -58,6 +63,9 @@ func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 	}
 	if len(page.GetGone()) > 0 || len(page.GetChanges()) > 0 {
 		return false, fmt.Errorf("changes before the end of the snapshot")
+	}
+	if err := r.patient(page); err != nil {
+		return false, err
 	}
 	for _, t := range page.GetTypes() {
 		entry, err := wire.ParseType(t)
@@ -79,7 +87,7 @@ func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *wire.Entry) int { return strings.Compare(a.Type.Name, b.Type.Name) })
-	next := &snapshot{revision: r.rev, entries: entries}
+	next := &snapshot{revision: r.rev, entries: entries, patience: r.patience}
 	for _, e := range entries {
 		next.types, next.offerings = append(next.types, e.Type), next.offerings+len(e.Type.Offerings)
 	}
@@ -92,14 +100,18 @@ func (r *reader) change(page *providerv1.CatalogPage) (whole bool, err error) {
 	if r.current == nil {
 		return false, fmt.Errorf("the first page is not the start of a snapshot (reset)")
 	}
-	if len(page.GetTypes())+len(page.GetGone())+len(page.GetChanges()) == 0 {
+	if len(page.GetTypes())+len(page.GetGone())+len(page.GetChanges()) == 0 && page.GetPatience() == nil {
 		if page.GetRevision() != r.current.revision {
 			return false, fmt.Errorf("revision %q without a change, after revision %q", wire.Text(page.GetRevision()), wire.Text(r.current.revision))
 		}
 		return true, nil
 	}
+	r.patience = r.current.patience
+	if err := r.patient(page); err != nil {
+		return false, err
+	}
 	next := &snapshot{
-		revision: page.GetRevision(), types: slices.Clone(r.current.types), entries: slices.Clone(r.current.entries), offerings: r.current.offerings,
+		patience: r.patience, revision: page.GetRevision(), types: slices.Clone(r.current.types), entries: slices.Clone(r.current.entries), offerings: r.current.offerings,
 	}
 	for _, name := range page.GetGone() {
 		if at, found := next.find(name); found {
@@ -126,6 +138,14 @@ func (r *reader) change(page *providerv1.CatalogPage) (whole bool, err error) {
 		next.put(entry)
 	}
 	return true, r.use(next)
+}
+
+// patient takes what a page says of the class's patience, if it does.
+func (r *reader) patient(page *providerv1.CatalogPage) (err error) {
+	if page.GetPatience() != nil {
+		r.patience, err = wire.ParseClassPatience(page.GetPatience(), r.longest)
+	}
+	return err
 }
 
 // put adds or replaces a type.

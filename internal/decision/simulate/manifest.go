@@ -24,6 +24,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +75,45 @@ func documents(paths []string) ([]document, error) {
 		return nil, fmt.Errorf("%s: no manifests there: no .yaml, .yml or .json with anything in it", strings.Join(paths, ", "))
 	}
 	return all, nil
+}
+
+// Others returns the objects of manifests whose kinds say nothing here. Node classes are among them.
+func Others(paths []string) ([]*unstructured.Unstructured, error) {
+	docs, err := documents(paths)
+	if err != nil {
+		return nil, err
+	}
+	var others []*unstructured.Unstructured
+	var add func(text []byte) error
+	add = func(text []byte) error {
+		o := &unstructured.Unstructured{}
+		if err := unmarshal(text, &o.Object, false); err != nil {
+			return err
+		}
+		items, isList := o.Object["items"].([]any)
+		if !isList {
+			if o.GetKind() != "" && objectOf(o.GetAPIVersion(), o.GetKind()) == nil {
+				others = append(others, o)
+			}
+			return nil
+		}
+		for _, item := range items {
+			raw, err := json.Marshal(item)
+			if err == nil {
+				err = add(raw)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range docs {
+		if err := add(docs[i].text); err != nil {
+			return nil, docs[i].wrap(err)
+		}
+	}
+	return others, nil
 }
 
 // readPlain reads a file, which may be compressed with gzip.

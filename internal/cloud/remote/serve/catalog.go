@@ -26,6 +26,8 @@ type sold struct {
 	types    []*catalog.Type
 	messages []*providerv1.Type
 	sums     [][sha256.Size]byte
+	// patience is how long launches may take; nil: as Describe says.
+	patience *providerv1.Patience
 	// at is where a type is, by name.
 	at map[string]int
 }
@@ -53,6 +55,10 @@ func (s *Server) read(ctx context.Context, class *providerv1.Class, last *sold) 
 		}
 		next.at[t.Name] = i
 		_, _ = all.Write(next.sums[i][:])
+	}
+	if patience, is := s.patience(classRef(class)); is {
+		next.patience = wire.Patience(patience)
+		_, _ = fmt.Fprint(all, patience)
 	}
 	next.revision = hex.EncodeToString(all.Sum(nil)[:16])
 	return next, nil
@@ -128,7 +134,7 @@ func (s *Server) unfollow(changed chan struct{}) {
 
 // sendAll sends a whole snapshot, in pages.
 func sendAll(stream grpc.ServerStreamingServer[providerv1.CatalogPage], now *sold) error {
-	page, bytes := &providerv1.CatalogPage{Revision: now.revision, Reset_: true}, 0
+	page, bytes := &providerv1.CatalogPage{Revision: now.revision, Reset_: true, Patience: now.patience}, 0
 	for _, t := range now.messages {
 		size := proto.Size(t)
 		if len(page.Types) > 0 && bytes+size > pageBytes {
@@ -156,6 +162,9 @@ func sendChanges(stream grpc.ServerStreamingServer[providerv1.CatalogPage], last
 		put()
 		bytes += size
 		return nil
+	}
+	if !proto.Equal(last.patience, next.patience) {
+		page.Patience = next.patience
 	}
 	for _, t := range last.types {
 		if _, still := next.find(t.Name); still {

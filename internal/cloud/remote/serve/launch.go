@@ -69,10 +69,25 @@ func (s *Server) refuse(ctx context.Context, item *providerv1.LaunchItem, cluste
 	return out
 }
 
-// classOfferings are what a class can launch now, by type and key of the offering.
+// classOfferings are what a class can launch now, by type. err: why that is not known.
 type classOfferings struct {
-	choices map[[2]string]catalog.Choice
-	err     error
+	types map[string]*catalog.Type
+	err   error
+}
+
+// find returns the offering that a launch names.
+func (c *classOfferings) find(ref *providerv1.OfferingRef) (catalog.Choice, bool) {
+	t := c.types[ref.GetType()]
+	if t == nil {
+		return catalog.Choice{}, false
+	}
+	key := wire.RefKey(ref)
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Zone == ref.GetZone() && wire.OfferingKey(o) == key {
+			return catalog.Choice{Type: t, Offering: o}, true
+		}
+	}
+	return catalog.Choice{}, false
 }
 
 // request reads an item. The error says why the provider cannot be asked.
@@ -91,7 +106,7 @@ func (s *Server) request(ctx context.Context, item *providerv1.LaunchItem, offer
 		return r, known.err
 	}
 	for _, ref := range item.GetOfferings() {
-		if c, ok := known.choices[[2]string{ref.GetType(), wire.RefKey(ref)}]; ok {
+		if c, ok := known.find(ref); ok {
 			r.Choices = append(r.Choices, c)
 		}
 	}
@@ -113,11 +128,9 @@ func (s *Server) offered(ctx context.Context, class cloud.ClassRef) classOfferin
 	if err != nil {
 		return classOfferings{err: fmt.Errorf("instance types of %s: %w", class, err)}
 	}
-	known := classOfferings{choices: map[[2]string]catalog.Choice{}}
+	known := classOfferings{types: make(map[string]*catalog.Type, len(types))}
 	for _, t := range types {
-		for i := range t.Offerings {
-			known.choices[[2]string{t.Name, wire.OfferingKey(&t.Offerings[i])}] = catalog.Choice{Type: t, Offering: &t.Offerings[i]}
-		}
+		known.types[t.Name] = t
 	}
 	return known
 }

@@ -25,6 +25,7 @@ import (
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/wire"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 const (
@@ -46,6 +47,9 @@ type Options struct {
 	// IDPrefix is what the IDs of the provider's instances begin with, and those of no other provider; empty: they have no
 	// form of their own.
 	IDPrefix string
+	// Patience is the longest that launches of any class may take, of a provider that is a cloud.Patient; zero: what it says of a
+	// class without a name.
+	Patience lifecycle.Patience
 	// Poll is how often the provider's instance types are asked for while a controller follows them and the provider
 	// does not say that they have changed; zero: every ten seconds.
 	Poll time.Duration
@@ -134,6 +138,10 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 	if _, able := s.provider.(cloud.Rebooter); able {
 		d.Capabilities[providerv1.Capability_CAPABILITY_REBOOT] = true
 	}
+	if patience, is := s.patience(cloud.ClassRef{}); is {
+		d.Patience = patience
+		d.Capabilities[providerv1.Capability_CAPABILITY_ACCEPTED_LAUNCHES] = true
+	}
 	if r, able := s.provider.(cloud.Repairer); able {
 		d.Repair = r.RepairPolicies()
 	}
@@ -141,6 +149,20 @@ func (s *Server) Describe(context.Context, *providerv1.DescribeRequest) (*provid
 		d.Conditions = n.ConditionNotices()
 	}
 	return wire.Describe(d), nil
+}
+
+// patience returns how long launches of a class may take, without a class those of all; is: the provider says so, and launches may
+// be decided later.
+func (s *Server) patience(class cloud.ClassRef) (patience lifecycle.Patience, is bool) {
+	patient, is := s.provider.(cloud.Patient)
+	switch {
+	case !is:
+	case class == cloud.ClassRef{} && s.opts.Patience != lifecycle.Patience{}:
+		patience = s.opts.Patience
+	default:
+		patience = patient.Patience(class)
+	}
+	return patience, is
 }
 
 // serves returns an error for a cluster that the provider does not work for.
@@ -204,7 +226,11 @@ func (s *Server) Get(ctx context.Context, request *providerv1.GetRequest) (*prov
 	if err != nil {
 		return nil, failed(err)
 	}
-	return &providerv1.GetResponse{Instance: wire.Instance(&instance, "")}, nil
+	out := wire.Instance(&instance, "")
+	if instance.ID != request.GetId() {
+		out.ProvisionalId = request.GetId() // which it was asked for by
+	}
+	return &providerv1.GetResponse{Instance: out}, nil
 }
 
 // List sends all instances, in pages.

@@ -12,6 +12,7 @@ import (
 
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 )
 
 // Minor is the minor version of the protocol that this program speaks.
@@ -37,6 +38,8 @@ type Description struct {
 	Limits               Limits
 	// IDPrefix is what IDs of instances begin with; empty: they have no form of their own.
 	IDPrefix string
+	// Patience is the longest that launches of any class may take.
+	Patience lifecycle.Patience
 	// Capabilities has those that this program knows.
 	Capabilities map[providerv1.Capability]bool
 }
@@ -53,6 +56,9 @@ func Describe(d *Description) *providerv1.DescribeResponse {
 			ReservationKey: d.Vocabulary.ReservationKey, ReservationKeys: d.Vocabulary.ReservationKeys,
 		},
 		Limits: &providerv1.Limits{LaunchBatch: uint32(d.Limits.Batch), LaunchParallel: uint32(d.Limits.Parallel), OfferingsPerItem: uint32(d.Limits.Offerings), DriftBatch: uint32(d.Limits.Drift)},
+	}
+	if d.Patience != (lifecycle.Patience{}) {
+		out.Patience = Patience(d.Patience)
 	}
 	for _, k := range d.ClassKinds {
 		out.ClassKinds = append(out.ClassKinds, &providerv1.ClassKind{Group: k.Group, Version: k.Version, Kind: k.Kind})
@@ -126,6 +132,10 @@ func ParseDescribe(in *providerv1.DescribeResponse) (*Description, error) {
 			return nil, fmt.Errorf("repair_policies[%d]: %w", i, err)
 		}
 		d.Repair = append(d.Repair, policy)
+	}
+	var err error
+	if d.Patience, err = ParsePatience(in.GetPatience(), d.Capabilities[providerv1.Capability_CAPABILITY_ACCEPTED_LAUNCHES]); err != nil {
+		return nil, err
 	}
 	return d, d.parseConditions(in.GetConditionNotices())
 }

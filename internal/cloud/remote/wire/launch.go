@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -59,20 +60,38 @@ func Instance(i *cloud.Instance, clusterUID string) *providerv1.Instance {
 		Id: i.ID, Token: i.Token, Claim: i.Claim, ImageId: i.ImageID, Labels: i.Labels, Annotations: i.Annotations,
 		Capacity: i.Capacity, Allocatable: i.Allocatable, Terminating: i.Terminating, ClusterUid: clusterUID,
 	}
+	if i.Provisional {
+		out.Id, out.ProvisionalId = "", i.ID
+	}
+	if i.Failed != nil {
+		out.Failed = Failure(i.Failed)
+	}
 	if !i.Created.IsZero() {
 		out.CreatedUnixMs = i.Created.UnixMilli()
 	}
 	return out
 }
 
-// ParseInstance reads an instance.
+// ParseInstance reads an instance. What Instance.failed says is no failure unless it is a definite one.
 func ParseInstance(in *providerv1.Instance) (cloud.Instance, error) {
 	i := cloud.Instance{
 		ID: in.GetId(), Token: in.GetToken(), Claim: in.GetClaim(), ImageID: Text(in.GetImageId()),
 		Labels: in.GetLabels(), Annotations: in.GetAnnotations(), Terminating: in.GetTerminating(),
 	}
+	if i.ID == "" {
+		i.ID, i.Provisional = in.GetProvisionalId(), in.GetProvisionalId() != ""
+	}
 	if err := checkID("id of an instance", i.ID); err != nil {
 		return i, err
+	}
+	if err := checkIDOrNone("provisional_id", in.GetProvisionalId()); err != nil {
+		return i, fmt.Errorf("instance %s: %w", i.ID, err)
+	}
+	if !i.Provisional && i.ID == in.GetProvisionalId() {
+		return i, fmt.Errorf("instance %s: its id is its provisional_id, too", i.ID)
+	}
+	if in.GetFailed() != nil {
+		_ = errors.As(ParseFailure(in.GetFailed()), &i.Failed)
 	}
 	for _, check := range []error{
 		checkIDOrNone("token", i.Token), checkIDOrNone("claim", i.Claim), checkLabels(i.Labels), checkAnnotations(i.Annotations),
@@ -183,6 +202,8 @@ var noticeKinds = map[providerv1.NoticeKind]cloud.NoticeKind{ //nolint:gocheckno
 	providerv1.NoticeKind_NOTICE_KIND_SYSTEM_BROKEN:         cloud.SystemBroken,
 	providerv1.NoticeKind_NOTICE_KIND_ZONE_SHIFTED:          cloud.ZoneShifted,
 	providerv1.NoticeKind_NOTICE_KIND_ZONE_RESTORED:         cloud.ZoneRestored,
+	providerv1.NoticeKind_NOTICE_KIND_LAUNCH_FAILED:         cloud.LaunchFailed,
+	providerv1.NoticeKind_NOTICE_KIND_LAUNCH_CHANGED:        cloud.LaunchChanged,
 }
 
 // noticeKind returns the protocol's kind; unspecified if it has none.
@@ -201,6 +222,9 @@ func Notice(n cloud.Notice) *providerv1.Notice {
 	if !n.Ends.IsZero() {
 		out.EndsUnixMs = n.Ends.UnixMilli()
 	}
+	if n.Failure != nil {
+		out.Failure = Failure(n.Failure)
+	}
 	return out
 }
 
@@ -216,6 +240,12 @@ func ParseNotice(in *providerv1.Notice) (n cloud.Notice, known bool, err error) 
 	}
 	if err := checkIDOrNone("instance_id", n.InstanceID); err != nil {
 		return n, known, err
+	}
+	if in.GetFailure() != nil || n.Kind == cloud.LaunchFailed {
+		err := ParseFailure(in.GetFailure())
+		if n.Kind != cloud.LaunchFailed || !errors.As(err, &n.Failure) {
+			return n, known, fmt.Errorf("kind %d with the failure %w; a definite refusal belongs to NOTICE_KIND_LAUNCH_FAILED, and to no other kind", in.GetKind(), err)
+		}
 	}
 	return n, known, checkValue("zone", n.Zone)
 }

@@ -31,6 +31,9 @@ type Options struct {
 	// Class can be launched with. Unready is not ready yet, and instances of Slow take longer to join
 	// than any test; empty: the tests for them are skipped.
 	Class, Unready, Slow string
+	// Accepts is a class whose launches are accepted and get their IDs within seconds, Fails one whose launches are accepted and
+	// then fail for want of capacity; empty: likewise.
+	Accepts, Fails string
 	// Node waits for the Node of an instance; nil: instances join no cluster that could be asked, and
 	// the tests of Nodes are skipped.
 	Node func(t cloudtest.T, instanceID string) *corev1.Node
@@ -125,6 +128,7 @@ func (s *suite) run(t cloudtest.T, test cloudtest.Test) {
 	test.Run(t, cloudtest.Harness{
 		Provider: s.provider(t, s.link), Restart: s.reconnect, Registered: s.opts.Registered, Node: s.opts.Node,
 		Class: s.ref(s.opts.Class), Missing: s.ref(Missing), Unready: s.ref(s.opts.Unready), Slow: s.ref(s.opts.Slow),
+		Accepts: s.ref(s.opts.Accepts), Fails: s.ref(s.opts.Fails), Notified: s.is.Capabilities[providerv1.Capability_CAPABILITY_NOTICES],
 	})
 }
 
