@@ -100,6 +100,11 @@ func (d done) Decision(id string) (view.Decision, error) {
 // site returns the pages of a cluster after a decision of each loop.
 func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handler {
 	t.Helper()
+	return web.Handler(views(t, text, change), done{})
+}
+
+func views(t *testing.T, text string, change func(*cluster.Snapshot)) *live.Views {
+	t.Helper()
 	snap, err := story.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +116,7 @@ func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handle
 	d, next := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{})
 	l.Provisioned(snap, p.Refusals, nil)
 	l.Disrupted(snap, &d, &next, nil)
-	return web.Handler(&live.Views{Latest: l, Now: story.Now}, done{})
+	return &live.Views{Latest: l, Now: story.Now}
 }
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {
