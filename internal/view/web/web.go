@@ -344,7 +344,7 @@ func words() template.FuncMap {
 		"money": table.Money, "monthly": table.Monthly, "price": table.Price, "share": table.Share, "percent": table.Percent, "cores": table.Cores, "bytes": table.Bytes,
 		"limits": table.LimitText, "budgets": table.BudgetText, "after": table.AfterText, "cause": table.CauseText,
 		"amount": table.Amount, "upper": strings.ToUpper, "title": titleOf,
-		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": func(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" },
+		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": clock,
 		"age":      func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
 		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
 		"poolPath": func(name string) string { return "/pool/" + url.PathEscape(name) },
@@ -356,6 +356,7 @@ func words() template.FuncMap {
 		"change":   func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
 		"signs":    table.Mark,
 		"reason":   reasonOf,
+		"strip":    stripOf,
 		"policies": func() []string {
 			return []string{"WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"}
 		},
@@ -363,6 +364,9 @@ func words() template.FuncMap {
 		"none":   func(pool string) string { return cmp.Or(pool, "(none)") },
 	}
 }
+
+// clock returns a time as text.
+func clock(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" }
 
 // titleOf returns a word with a capital.
 func titleOf(word string) string {

@@ -53,6 +53,23 @@ func (nothing) Shortages() []catalog.Shortage { return nil }
 
 func (nothing) BudgetChanges() map[string][]time.Time { return nil }
 
+// BudgetSchedule lets a node of batch go in two hours, for three hours; general has the same budget all day.
+func (nothing) BudgetSchedule(pool string) view.BudgetSchedule {
+	return func(at time.Time) ([]cluster.Budget, time.Time) {
+		opens, closes := story.Now().Add(2*time.Hour), story.Now().Add(5*time.Hour)
+		switch {
+		case pool != "batch":
+			return []cluster.Budget{{Nodes: 10, Percent: true, Active: true}}, time.Time{}
+		case at.Before(opens):
+			return []cluster.Budget{{Active: true}}, opens
+		case at.Before(closes):
+			return []cluster.Budget{{Nodes: 1, Active: true, Reasons: []string{"Drifted"}}}, closes
+		default:
+			return []cluster.Budget{{Active: true}}, time.Time{}
+		}
+	}
+}
+
 // done is a past of three decisions.
 type done struct{}
 
