@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/view"
 )
@@ -33,3 +34,6 @@ func stripOf(v view.PoolView, k int) (bars []bar) { //nolint:gocritic // as temp
 	}
 	return bars
 }
+
+// clock returns a time as text.
+func clock(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" }

@@ -365,9 +365,6 @@ func words() template.FuncMap {
 	}
 }
 
-// clock returns a time as text.
-func clock(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" }
-
 // titleOf returns a word with a capital.
 func titleOf(word string) string {
 	if word == "" {
