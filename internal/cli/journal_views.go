@@ -110,8 +110,9 @@ func proposed(d *record.Decision) (again plan.Disruption, next disrupt.Memory, e
 	return again, next, nil
 }
 
-// session returns the journal as a recording, of which each moment is made when it is looked at.
-func (v *journalViews) session() (*tui.Session, error) {
+// session returns the journal as a recording, of which each moment is made when it is looked at. Its nodes have those of
+// their labels that are named.
+func (v *journalViews) session(labels ...string) (*tui.Session, error) {
 	list, err := v.file.List()
 	if err != nil {
 		return nil, err
@@ -127,8 +128,12 @@ func (v *journalViews) session() (*tui.Session, error) {
 		views, err := v.viewsAt(at)
 		for _, part := range tui.Parts() {
 			var answer any
+			by := view.ByWorkload
+			if part == tui.PartFleet {
+				by = view.ByLabels(labels)
+			}
 			if err == nil {
-				answer, err = views.Of(part, view.ByWorkload)
+				answer, err = views.Of(part, by)
 			}
 			if err != nil {
 				m.Overview = &view.Overview{Health: view.Health{Findings: []view.Finding{{Text: err.Error()}}}}
