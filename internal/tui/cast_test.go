@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/testkit/story"
 )
 
 // TestACastHasWholeCharacters draws a text byte by byte.
@@ -65,7 +67,7 @@ func TestACastThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = out.Close() })
-	c := &cast{File: out, now: time.Now, to: full{}}
+	c := &cast{File: out, now: story.Now, to: full{}}
 	for range 2 {
 		if n, err := c.Write([]byte("text")); n != 4 || err != nil { // it is drawn all the same
 			t.Errorf("Write: %d, %v", n, err)

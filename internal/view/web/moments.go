@@ -33,7 +33,7 @@ type moments struct {
 
 // HandlerOf answers with the pages and views of moments: at / those of the newest.
 func HandlerOf(m Moments) http.Handler {
-	all := &moments{Moments: m, empty: newSite(&live.Views{Latest: &live.Latest{}, Now: time.Now}, nil), kept: map[int]http.Handler{}}
+	all := &moments{Moments: m, empty: newSite(&live.Views{Latest: &live.Latest{}, Now: func() time.Time { return m.List[len(m.List)-1].At }}, nil), kept: map[int]http.Handler{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+momentsPath+"/{$}", all.choose)
 	mux.HandleFunc(momentsPath+"/{id}/", func(w http.ResponseWriter, r *http.Request) {
