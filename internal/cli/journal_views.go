@@ -110,8 +110,9 @@ func proposed(d *record.Decision) (again plan.Disruption, next disrupt.Memory, e
 	return again, next, nil
 }
 
-// session returns the journal as a recording, of which each moment is made when it is looked at.
-func (v *journalViews) session() (*tui.Session, error) {
+// session returns the journal as a recording, of which each moment is made when it is looked at. Its nodes have those of
+// their labels that are named.
+func (v *journalViews) session(labels ...string) (*tui.Session, error) {
 	list, err := v.file.List()
 	if err != nil {
 		return nil, err
@@ -127,8 +128,12 @@ func (v *journalViews) session() (*tui.Session, error) {
 		views, err := v.viewsAt(at)
 		for _, part := range tui.Parts() {
 			var answer any
+			by := view.ByWorkload
+			if part == tui.PartFleet {
+				by = view.ByLabels(labels)
+			}
 			if err == nil {
-				answer, err = views.Of(part, view.ByWorkload)
+				answer, err = views.Of(part, by)
 			}
 			if err != nil {
 				m.Overview = &view.Overview{Health: view.Health{Findings: []view.Finding{{Text: err.Error()}}}}
@@ -150,25 +155,37 @@ func (v *journalViews) session() (*tui.Session, error) {
 	}), nil
 }
 
+// moments returns the pages of all decisions that have their snapshots.
+func (v *journalViews) moments() web.Moments {
+	m := web.Moments{Of: func(n int) (*live.Views, web.Past, error) {
+		views, err := v.viewsAt(n)
+		if err != nil {
+			return nil, nil, err
+		}
+		past := &history.Kept{File: v.file, Lock: &v.mu}
+		if n < len(v.at)-1 {
+			past.Until = views.Now()
+		}
+		return views, past, nil
+	}}
+	for _, at := range v.at {
+		m.List = append(m.List, web.Moment{ID: v.file.Decisions[at].ID.String(), At: v.file.Decisions[at].At})
+	}
+	return m
+}
+
 // serve answers with the pages of a controller on a port of this computer, until the context ends.
 func (v *journalViews) serve(ctx context.Context, stdout, stderr io.Writer) error {
-	views, err := v.viewsAt(len(v.at) - 1)
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle(live.Path+"/", views.Handler())
-	mux.Handle("/", web.Handler(views, &history.Kept{File: v.file, Lock: &v.mu}))
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: operator.LoopbackOnly(mux), ReadHeaderTimeout: topPatience}
+	srv := &http.Server{Handler: operator.LoopbackOnly(web.HandlerOf(v.moments())), ReadHeaderTimeout: topPatience}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	last := &v.file.Decisions[v.at[len(v.at)-1]]
 	fmt.Fprintf(stdout, "http://%s/\n", listener.Addr())
-	fmt.Fprintf(stderr, "dovetail: the cluster as decision %s saw it at %s; open it in a browser; Ctrl-C ends it\n", last.ID, last.At.Local().Format(time.DateTime))
+	fmt.Fprintf(stderr, "dovetail: the cluster as decision %s saw it at %s, and at %d moments before; open it in a browser; Ctrl-C ends it\n", last.ID, last.At.Local().Format(time.DateTime), len(v.at)-1)
 	if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

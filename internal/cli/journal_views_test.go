@@ -57,7 +57,7 @@ func TestPagesOfAJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := strings.TrimSpace(line)
-	for page, want := range map[string]string{"": "1 pod can have no node", "pending": "huge", "decisions?since=all": "general-1", "decision/1": "general-1", "debug/view/pools": `"kind":"Pools"`} {
+	for page, want := range map[string]string{"": "1 pod can have no node", "pending": "huge", "decisions?since=all": "general-1", "decision/1": "general-1", "debug/view/pools": `"kind":"Pools"`, "at/?n=1&page=/fleet": "moment 1 of 1"} {
 		answer, err := http.Get(address + page)
 		if err != nil {
 			t.Fatal(err)

@@ -28,13 +28,14 @@ const topPatience = 15 * time.Second
 type topFlags struct {
 	controllerFlags
 	session, record      string
-	journal              string
-	columns              []string
+	journal, cast        string
+	columns, nodeLabels  []string
 	live, noColor, ascii bool
 }
 
-func newTop() *cobra.Command {
-	f := &topFlags{}
+func newTop() *cobra.Command { return newTopWith(&topFlags{}) }
+
+func newTopWith(f *topFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch the cluster in the terminal: nodes, pending pods, NodePools, decisions, and why",
 		Long: `Show the cluster in the terminal, once a second: the nodes with price and use, pending pods and what would
@@ -50,6 +51,15 @@ dovetail savings. That needs the right to list what dovetail snapshot lists, and
 
 --record writes what is shown to a file, which --session plays: names and labels of the cluster are in it.
 
+--cast writes what the terminal shows to a file that asciinema plays (asciicast, version 2), also while --session
+plays a recording.
+
+The file dovetail/top.yaml in the configuration directory of the user (on Linux ~/.config, or XDG_CONFIG_HOME) may
+have columns, nodeLabels, noColor and ascii, which hold where the flag is not given:
+
+  columns: [name, price, cpu, state]
+  nodeLabels: [topology.kubernetes.io/rack]
+
 --journal shows a file: one of a journal, its directory, or what dovetail share or report wrote. It begins with
 the newest decision that has its snapshot; [ and ] go to the one before and after.
 
@@ -61,10 +71,16 @@ anything else fails.`,
   dovetail top --kubeconfig prod.yaml
   dovetail top --live
   dovetail top --record night.dovetail-session
-  dovetail top --session night.dovetail-session
+  dovetail top --session night.dovetail-session --cast night.cast
+  dovetail top --node-label kubernetes.io/arch,example.com/team
   dovetail top --journal decision-17.txt`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.configure(cmd); err != nil {
+				return err
+			}
+			return f.run(cmd)
+		},
 	}
 	f.addController(cmd)
 	cmd.Flags().BoolVar(&f.live, "live", false, "read the API server alone, even where a controller runs")
@@ -72,6 +88,8 @@ anything else fails.`,
 	cmd.Flags().StringVar(&f.journal, "journal", "", "show a journal file, or the directory of controller --journal-dir, instead of asking a cluster")
 	cmd.Flags().StringVar(&f.record, "record", "", "write what is shown to a file as well")
 	cmd.Flags().StringSliceVar(&f.columns, "columns", nil, "the columns of nodes to show, the most important first: "+strings.Join(tui.NodeColumns(), ", "))
+	cmd.Flags().StringSliceVar(&f.nodeLabels, "node-label", nil, "labels of nodes that have a column of their own; recordings have those that were asked for")
+	cmd.Flags().StringVar(&f.cast, "cast", "", "write what the terminal shows to a file for asciinema as well")
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colors")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters alone")
 	return cmd
@@ -109,7 +127,7 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	}
 	dumb := os.Getenv("TERM") == "dumb"
 	opts := tui.Options{
-		Source: source, Columns: f.columns, Helpers: f.helpers(source), Now: time.Now, In: os.Stdin, Out: out, Environ: os.Environ(),
+		Source: source, Columns: f.columns, NodeLabels: f.nodeLabels, Helpers: f.helpers(source), Now: time.Now, In: os.Stdin, Out: out, Environ: os.Environ(),
 		Colors: !f.noColor && os.Getenv("NO_COLOR") == "" && !dumb, ASCII: f.ascii || dumb,
 	}
 	if f.record != "" {
@@ -119,8 +137,18 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 		}
 		opts.Recorder = tui.NewRecorder(file, source.Name())
 	}
-	err = tui.Run(ctx, opts)
-	return errors.Join(err, opts.Recorder.Err(), opts.Recorder.Close())
+	var cast *os.File
+	if f.cast != "" {
+		if cast, err = os.OpenFile(f.cast, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+			return errors.Join(fmt.Errorf("--cast: %w", err), opts.Recorder.Close())
+		}
+		opts.Cast = cast
+	}
+	err = errors.Join(tui.Run(ctx, opts), opts.Recorder.Err(), opts.Recorder.Close())
+	if cast != nil {
+		err = errors.Join(err, cast.Close())
+	}
+	return err
 }
 
 // source returns whom to ask: a recording, a controller, or else the API server.
@@ -130,7 +158,7 @@ func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, er
 		if err != nil {
 			return nil, err
 		}
-		return v.session()
+		return v.session(f.nodeLabels...)
 	}
 	if f.session != "" {
 		s, err := tui.OpenSession(f.session)

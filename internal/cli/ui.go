@@ -20,8 +20,9 @@ nothing from elsewhere. The port is forwarded until Ctrl-C; that needs the right
 pods/portforward, and for what a change would do those of dovetail savings.
 
 With --journal the pages are those of a file: one of a journal, its directory, or what dovetail share or
-report wrote. They show the cluster as the last decision in it saw it, and all decisions; what was learned of
-shortages and when budgets open is in no journal.
+report wrote. They show the cluster as the last decision in it saw it, and all decisions. The cluster as another
+decision saw it is at /at/ID/: the bar at the head of the pages leads there, and the page of the decision. What was
+learned of shortages and when budgets open is in no journal.
 
 The exit status is 5 when no controller can be reached.`,
 		Example: `  dovetail ui

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/cloud/multi"
@@ -44,13 +45,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/reservation"
 	"github.com/dovetail-sh/dovetail/internal/controller/static"
 	"github.com/dovetail-sh/dovetail/internal/controller/termination"
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/whatif"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
@@ -111,7 +115,7 @@ func (p *Parts) Assemble(ctx context.Context) error {
 	if err := p.addNotices(); err != nil {
 		return err
 	}
-	p.Views.Begin(p.mirror.Pools())
+	p.Views.Begin(&viewed{p.mirror.Pools(), p.Manager.GetClient()})
 	var loops []registrant
 	if p.Settings.observes() {
 		loops = p.observers()
@@ -129,6 +133,21 @@ func (p *Parts) Assemble(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// viewed is what views ask of the mirror and of the NodePools.
+type viewed struct {
+	*mirror.Pools
+	client client.Reader
+}
+
+// BudgetSchedule returns the budgets of a NodePool over time; nil: it cannot be read.
+func (v *viewed) BudgetSchedule(pool string) view.BudgetSchedule {
+	var np karpenterv1.NodePool
+	if err := v.client.Get(context.Background(), client.ObjectKey{Name: pool}, &np); err != nil { // from the cache
+		return nil
+	}
+	return func(at time.Time) ([]cluster.Budget, time.Time) { return whatif.BudgetsAt(&np, at) }
 }
 
 // providers returns the provider, or those that it consists of.

@@ -34,6 +34,10 @@ type Options struct {
 	// Columns are the names of the columns of nodes to show; none: all, as far as there is room. CheckColumns has
 	// found them good.
 	Columns []string
+	// NodeLabels are labels that have columns of nodes of their own.
+	NodeLabels []string
+	// Cast gets all that is drawn as asciicast; nil: nothing does. Out is a terminal then.
+	Cast    io.Writer
 	Helpers Helpers
 	// Colors and ASCII say what the terminal can draw.
 	Colors, ASCII bool
@@ -124,6 +128,7 @@ func newModel(ctx context.Context, opts Options) *model {
 	if len(opts.Columns) > 0 {
 		_ = choose(m.screens[screenNodes].columns, opts.Columns) // it was checked
 	}
+	m.screens[screenNodes].addLabels(opts.NodeLabels)
 	for i := range m.screens {
 		m.lists = append(m.lists, newList(m.screens[i].columns))
 	}
@@ -193,12 +198,15 @@ func (m *model) ask() tea.Cmd {
 
 // question returns what asks the source, beside the frames.
 func (m *model) question() tea.Cmd {
-	ctx, opts, parts, by := m.ctx, m.opts, m.wanted(), m.by
+	ctx, opts, parts, divided := m.ctx, m.opts, m.wanted(), m.by
 	at, s, theme := m.at, &m.screens[m.at], m.theme
 	return func() tea.Msg {
 		answer := answerMsg{parts: map[string]any{}, screen: at}
 		for _, name := range parts {
-			into := empty(name)
+			into, by := empty(name), divided
+			if name == PartFleet {
+				by = view.ByLabels(opts.NodeLabels)
+			}
 			if err := opts.Source.Fill(ctx, name, by, into); err != nil {
 				if answer.err = err; name == partOverview {
 					break // the rest would wait as long, for nothing

@@ -11,20 +11,21 @@ import (
 // The parts of a Moment. Those of internal/view have the names that a controller answers to.
 const (
 	partOverview  = "overview"
-	partFleet     = "fleet"
 	partPending   = "pending"
 	partPools     = "pools"
 	partBlockers  = "blockers"
 	partOfferings = "offerings"
 	partCost      = "cost"
 	partNext      = "next"
+	// PartFleet is the nodes. by names labels of them.
+	PartFleet = "fleet"
 	// PartDecisions is the list of the journal, into a *journal.Listing.
 	PartDecisions = "decisions"
 )
 
 // allParts returns the parts in the order in which they are read.
 func allParts() []string {
-	return []string{partOverview, partFleet, partPending, partPools, partBlockers, partOfferings, partCost, partNext, PartDecisions}
+	return []string{partOverview, PartFleet, partPending, partPools, partBlockers, partOfferings, partCost, partNext, PartDecisions}
 }
 
 // Source answers questions about a cluster. Its methods may be called from any goroutine.
@@ -32,7 +33,7 @@ type Source interface {
 	// Name says whom it asks, in a few words.
 	Name() string
 	// Fill fills in a part of a moment: a view of internal/view by the name that live.Views knows, or
-	// PartDecisions. by divides cost.
+	// PartDecisions. by divides cost, and says which labels of nodes a fleet has, as view.ByLabels does.
 	Fill(ctx context.Context, part, by string, into any) error
 	// Explain answers about a subject.
 	Explain(ctx context.Context, s journal.Subject) ([]journal.Answer, error)
@@ -65,7 +66,7 @@ func empty(part string) any {
 	switch part {
 	case partOverview:
 		return &view.Overview{}
-	case partFleet:
+	case PartFleet:
 		return &view.Fleet{}
 	case partPending:
 		return &view.Pending{}
@@ -114,7 +115,7 @@ func (m *Moment) has(part string) bool {
 	switch part {
 	case partOverview:
 		return m.Overview != nil
-	case partFleet:
+	case PartFleet:
 		return m.Fleet != nil
 	case partPending:
 		return m.Pending != nil

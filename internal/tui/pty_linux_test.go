@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,8 +67,9 @@ func TestOnATerminal(t *testing.T) {
 		}
 	}()
 	ended := make(chan error, 1)
+	var cast bytes.Buffer
 	opts := Options{
-		Source: newKnown(t, small), Now: story.Now, In: screen, Out: screen, Environ: []string{"TERM=xterm-256color"},
+		Source: newKnown(t, small), Now: story.Now, In: screen, Out: screen, Cast: &cast, Environ: []string{"TERM=xterm-256color"},
 		Helpers: Helpers{
 			Link: func() string { return "http://here" },
 			Save: func(_ context.Context, id string) (string, error) { return "file-" + id, nil },
@@ -118,6 +120,10 @@ func TestOnATerminal(t *testing.T) {
 			t.Error(err)
 		}
 	case <-within.Done():
-		t.Error("q does not end it")
+		t.Fatal("q does not end it")
+	}
+	head, events, _ := strings.Cut(cast.String(), "\n")
+	if !strings.HasPrefix(head, `{"height":30,"timestamp":`) || !strings.HasSuffix(head, `"version":2,"width":120}`) || !strings.Contains(events, "ip-10-0-2-2") || !strings.Contains(events, "PRICE(3)") {
+		t.Errorf("the cast begins with %s and is\n%s", head, events)
 	}
 }

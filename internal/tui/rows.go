@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,27 @@ func stateText(s *view.Status, now time.Time) string {
 
 // labelsOf returns the labels of a node that a view has.
 func labelsOf(n *view.Node) map[string]string {
-	return map[string]string{label.NodePool: n.Pool, label.InstanceType: n.InstanceType, label.Zone: n.Zone, label.CapacityType: n.CapacityType}
+	labels := map[string]string{label.NodePool: n.Pool, label.InstanceType: n.InstanceType, label.Zone: n.Zone, label.CapacityType: n.CapacityType}
+	maps.Copy(labels, n.Labels)
+	return labels
+}
+
+// addLabels adds a column for each label to a screen of nodes.
+func (s *screen) addLabels(keys []string) {
+	rows := s.rows
+	for i, key := range keys {
+		s.columns = append(s.columns, column{title: strings.ToUpper(key[strings.LastIndex(key, "/")+1:]), rank: nodeLabelRank, most: 24})
+		s.sorts = append(s.sorts, nodeState+1+i)
+	}
+	s.rows = func(m *Moment, p part) []row {
+		all := rows(m, p)
+		for i := range all {
+			for _, key := range keys {
+				all[i].cells = append(all[i].cells, text(all[i].labels[key]))
+			}
+		}
+		return all
+	}
 }
 
 func nodeRows(m *Moment, _ part) (rows []row) {

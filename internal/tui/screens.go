@@ -38,7 +38,7 @@ const (
 // screens returns all of them, in the order of the line of keys.
 func screens() []screen {
 	return []screen{
-		{key: "n", name: "nodes", path: "/fleet", part: partFleet, columns: nodeColumns(), sorts: []int{nodeWaste, nodePrice, nodeCPU, nodeMemory, nodeAge, nodeName, nodePool, nodeState}, rows: nodeRows, none: "There are no nodes."},
+		{key: "n", name: "nodes", path: "/fleet", part: PartFleet, columns: nodeColumns(), sorts: []int{nodeWaste, nodePrice, nodeCPU, nodeMemory, nodeAge, nodeName, nodePool, nodeState}, rows: nodeRows, none: "There are no nodes."},
 		{key: "p", name: "pending", part: partPending, columns: []column{
 			{title: "PODS", right: true, descending: true},
 			{title: "FOR", right: true, rank: 2, descending: true},
@@ -46,7 +46,7 @@ func screens() []screen {
 			{title: "WORKLOAD", rank: 3, most: 30},
 			{title: "WHY, AND WHAT WOULD HELP", rest: true},
 		}, sorts: []int{0, 1, 2}, rows: pendingRows, none: "No pod asks for a node."},
-		{key: "c", name: "claims", path: "/fleet", part: partFleet, columns: claimColumns(), sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
+		{key: "c", name: "claims", path: "/fleet", part: PartFleet, columns: claimColumns(), sorts: []int{1, 2, 7, 0, 3}, rows: claimRows, none: "There are no NodeClaims."},
 		{key: "o", name: "pools", part: partPools, columns: []column{
 			{title: "POOL", most: 30},
 			{title: "NODES", right: true, rank: 1, descending: true},
@@ -117,6 +117,9 @@ const (
 	nodeClaim
 	nodeState
 )
+
+// nodeLabelRank is how soon columns of labels are left out: they were asked for.
+const nodeLabelRank = 4
 
 func nodeColumns() []column {
 	c := slices.Repeat([]column{{}}, nodeState+1)

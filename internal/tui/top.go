@@ -3,10 +3,12 @@ package tui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	xterm "github.com/charmbracelet/x/term"
 )
 
 const (
@@ -17,7 +19,10 @@ const (
 )
 
 // program is the model as Bubble Tea knows it.
-type program struct{ *model }
+type program struct {
+	*model
+	cast *cast
+}
 
 // Init begins to ask.
 func (p program) Init() tea.Cmd {
@@ -33,6 +38,7 @@ func (p program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		p.width, p.height = max(1, msg.Width), max(1, msg.Height)
+		p.cast.resize(p.width, p.height)
 	case tea.KeyPressMsg:
 		return p, p.press(msg)
 	case tea.PasteMsg:
@@ -71,10 +77,25 @@ func Run(ctx context.Context, opts Options) error {
 	if !opts.Colors {
 		profile = colorprofile.ASCII
 	}
-	p := tea.NewProgram(program{newModel(ctx, opts)}, tea.WithContext(ctx), tea.WithInput(opts.In), tea.WithOutput(opts.Out), tea.WithEnvironment(opts.Environ), tea.WithFPS(framesASecond), tea.WithColorProfile(profile))
+	var drawn *cast
+	if opts.Cast != nil {
+		out, is := opts.Out.(xterm.File)
+		if !is {
+			return errors.New("--cast: no terminal is drawn on")
+		}
+		var err error
+		if drawn, err = newCast(out, opts.Cast, opts.Now); err != nil {
+			return fmt.Errorf("--cast: %w", err)
+		}
+		opts.Out = drawn
+	}
+	p := tea.NewProgram(program{newModel(ctx, opts), drawn}, tea.WithContext(ctx), tea.WithInput(opts.In), tea.WithOutput(opts.Out), tea.WithEnvironment(opts.Environ), tea.WithFPS(framesASecond), tea.WithColorProfile(profile))
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrInterrupted) || errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
-		return nil
+		err = nil
+	}
+	if err == nil && drawn != nil && drawn.err != nil {
+		err = fmt.Errorf("--cast: %w", drawn.err)
 	}
 	return err
 }

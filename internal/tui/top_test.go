@@ -116,6 +116,8 @@ func (m mirror) BudgetChanges() map[string][]time.Time {
 	return map[string][]time.Time{"batch": {m.at.Add(time.Hour)}}
 }
 
+func (m mirror) BudgetSchedule(string) view.BudgetSchedule { return nil }
+
 func (k *known) Name() string { return "prod" }
 
 func (k *known) Fill(_ context.Context, name, by string, into any) error {
@@ -189,7 +191,7 @@ func take(t testing.TB, opts Options, width, height int) *hands {
 	}
 	m := newModel(t.Context(), opts)
 	m.after = func(time.Duration, func(time.Time) tea.Msg) tea.Cmd { return nil }
-	h := &hands{t, program{m}}
+	h := &hands{t, program{model: m}}
 	h.run(h.p.Init())
 	h.send(tea.WindowSizeMsg{Width: width, Height: height})
 	return h

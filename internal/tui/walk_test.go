@@ -71,12 +71,12 @@ func TestTheSourceIsAskedAtLeisure(t *testing.T) {
 	t.Parallel()
 	k := newKnown(t, small)
 	h := take(t, Options{Source: k}, 100, 20)
-	if k.asked[partFleet] != 1 || k.asked[partOverview] != 1 || k.asked[partPending] != 0 {
+	if k.asked[PartFleet] != 1 || k.asked[partOverview] != 1 || k.asked[partPending] != 0 {
 		t.Errorf("for the first screen: asked %v", k.asked)
 	}
 	h.press("p")
 	h.press("n p")
-	if k.asked[partPending] != 1 || k.asked[partFleet] != 1 {
+	if k.asked[partPending] != 1 || k.asked[PartFleet] != 1 {
 		t.Errorf("for what is known already: asked %v", k.asked)
 	}
 	h.p.asking = true
@@ -101,10 +101,10 @@ func TestTheSourceIsAskedAtLeisure(t *testing.T) {
 		t.Errorf("when somebody answers again:\n%s", s)
 	}
 	h.press("space")
-	asked := k.asked[partFleet]
+	asked := k.asked[PartFleet]
 	h.p.moment.At = time.Time{}
-	if h.send(askMsg{}); k.asked[partFleet] != asked+1 || !h.p.moment.At.IsZero() {
-		t.Errorf("while paused: asked %d times more, the screen is of %s", k.asked[partFleet]-asked, h.p.moment.At)
+	if h.send(askMsg{}); k.asked[PartFleet] != asked+1 || !h.p.moment.At.IsZero() {
+		t.Errorf("while paused: asked %d times more, the screen is of %s", k.asked[PartFleet]-asked, h.p.moment.At)
 	}
 }
 

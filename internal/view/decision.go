@@ -73,7 +73,7 @@ type Result struct {
 	// PriceHourly is what the nodes cost at At, by the first decision after the last of them ended; 0: not known.
 	PriceHourly float64   `json:"priceHourlyDollars,omitempty"`
 	At          time.Time `json:"at,omitzero"`
-	// PodsThere of PodsPlanned pods are where they were planned: those of launches of which that is known.
+	// PodsThere of PodsPlanned pods are where they were planned: those of launches and commands of which that is known.
 	PodsPlanned int `json:"podsPlanned,omitempty"`
 	PodsThere   int `json:"podsWherePlanned,omitempty"`
 }
@@ -105,6 +105,8 @@ type Action struct {
 	Ends string `json:"ends,omitempty"`
 	// Outcome is what came of it; nil: nothing that is known.
 	Outcome *Outcome `json:"outcome,omitempty"`
+	// Landed says where the pods that a command moved went; nil: that is not known, or not yet.
+	Landed *LaunchOutcome `json:"podsOutcome,omitempty"`
 }
 
 // ActionNode is a node of an action. Its type and price are not known where the snapshot is not kept.
@@ -132,13 +134,26 @@ type PlannedNode struct {
 	Landed *LaunchOutcome `json:"podsOutcome,omitempty"`
 }
 
-// LaunchOutcome says where the pods of a launch went. Pods that were to be evicted from another node are not counted: they
-// come back under other names.
+// LaunchOutcome says where the pods of a launch or a command went. Pods that are evicted come back under other names. Those
+// of a command are counted by what made them; of a launch for pending pods they are not counted.
 type LaunchOutcome struct {
 	// There of Pods were seen on the launch's node; the others went elsewhere, are gone or still waited at At.
 	There int       `json:"there"`
 	Pods  int       `json:"pods"`
 	At    time.Time `json:"at"`
+}
+
+// AllLanded returns where pods of the action went, as far as that is known.
+func (a *Action) AllLanded() (all []*LaunchOutcome) {
+	if a.Landed != nil {
+		all = append(all, a.Landed)
+	}
+	for i := range a.Launch {
+		if l := a.Launch[i].Landed; l != nil {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // Outcome is what came of an action.

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -94,6 +95,8 @@ type Node struct {
 	InstanceType string `json:"instanceType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
 	CapacityType string `json:"capacityType,omitempty"`
+	// Labels are those that were asked for, as far as the node has them.
+	Labels map[string]string `json:"labels,omitempty"`
 	// PriceHourly is 0 if HasPrice is false: it is not known.
 	PriceHourly float64    `json:"hourlyDollars"`
 	HasPrice    bool       `json:"hasPrice"`
@@ -125,8 +128,24 @@ func share(used, whole int64) float64 {
 	return min(1, max(0, float64(used)/float64(whole)))
 }
 
-// FleetOf returns every node: pools by name, those without a pool last, nodes by name.
-func FleetOf(s *State) Fleet {
+// ByLabels returns how the labels of nodes are asked for: as By of the question for a fleet.
+func ByLabels(keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	return ByLabel + strings.Join(keys, ",")
+}
+
+// LabelsBy returns the labels that are asked for.
+func LabelsBy(by string) []string {
+	if keys, is := strings.CutPrefix(by, ByLabel); is {
+		return strings.Split(keys, ",")
+	}
+	return nil
+}
+
+// FleetOf returns every node, with some of its labels: pools by name, those without a pool last, nodes by name.
+func FleetOf(s *State, labels ...string) Fleet {
 	r, f := newReader(s), Fleet{Head: s.head("Fleet"), Pools: []FleetPool{}}
 	at := map[string]int{}
 	for i := range s.Snapshot.Nodes {
@@ -138,7 +157,16 @@ func FleetOf(s *State) Fleet {
 			f.Pools = append(f.Pools, FleetPool{Name: n.Pool})
 		}
 		p := &f.Pools[k]
-		p.Nodes = append(p.Nodes, r.node(n))
+		v := r.node(n)
+		for _, key := range labels {
+			if value, has := n.Labels[key]; has {
+				if v.Labels == nil {
+					v.Labels = map[string]string{}
+				}
+				v.Labels[key] = value
+			}
+		}
+		p.Nodes = append(p.Nodes, v)
 		p.Usage.add(n)
 		if n.Claim != "" {
 			p.Price.add(r, n)

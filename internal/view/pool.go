@@ -3,7 +3,9 @@ package view
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/core/budget"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -11,6 +13,9 @@ import (
 
 // poolTypesMost is how many instance types of a NodePool are listed, and poolDriftMost how many of its drifted nodes.
 const poolTypesMost, poolDriftMost = 40, 100
+
+// dayLong is how far ahead the budgets of a NodePool are shown, and dayChangesMost bounds how many of their changes are.
+const dayLong, dayChangesMost = 24 * time.Hour, 60
 
 // PoolView is one NodePool by itself.
 type PoolView struct {
@@ -22,6 +27,17 @@ type PoolView struct {
 	MoreTypes int        `json:"moreTypes"`
 	// Drift are nodes that differ from what it would launch now, the longest first; Pool.Drifted has the count of all.
 	Drift []Node `json:"drift"`
+	// Day is how many nodes may be disrupted over the coming day, or up to the last change that is shown; empty: it is
+	// not known when budgets change.
+	Day []BudgetSpan `json:"day,omitempty"`
+}
+
+// BudgetSpan is a span of time in which as many of a NodePool's nodes may be disrupted, if it has as many as now.
+type BudgetSpan struct {
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+	// Allowed is how many at once for each reason of Pool.Budgets, in their order; -1: any number.
+	Allowed []int `json:"allowed"`
 }
 
 // PoolType is an instance type in a NodePool.
@@ -81,7 +97,43 @@ func PoolOf(s *State, name string) (PoolView, bool) {
 	slices.SortFunc(v.Types, comparePoolTypes)
 	v.MoreTypes = max(0, len(v.Types)-poolTypesMost)
 	v.Types = v.Types[:len(v.Types)-v.MoreTypes]
+	v.Day = r.day(at)
 	return v, true
+}
+
+// day returns the spans of the coming day in which the budgets of the k-th NodePool allow as much.
+func (r *reader) day(k int) (spans []BudgetSpan) {
+	pool := r.Snapshot.Pools[k].Name
+	var schedule BudgetSchedule
+	if r.BudgetSchedule != nil {
+		schedule = r.BudgetSchedule(pool)
+	}
+	if schedule == nil {
+		return nil
+	}
+	later := *r.Snapshot
+	later.Pools = slices.Clone(later.Pools)
+	from, end := r.Snapshot.At, r.Snapshot.At.Add(dayLong)
+	for range dayChangesMost {
+		budgets, until := schedule(from)
+		if until.IsZero() || until.After(end) {
+			until = end
+		}
+		later.Pools[k].Budgets = budgets
+		span, ledger := BudgetSpan{From: from, Until: until}, budget.Open(&later)
+		for _, reason := range budgetReasons() {
+			span.Allowed = append(span.Allowed, allowedBy(ledger, pool, reason))
+		}
+		if last := len(spans) - 1; last >= 0 && slices.Equal(spans[last].Allowed, span.Allowed) {
+			spans[last].Until = until
+		} else {
+			spans = append(spans, span)
+		}
+		if from = until; !from.Before(end) {
+			break
+		}
+	}
+	return spans
 }
 
 // addOfferings takes in what there is of an instance type.

@@ -134,10 +134,7 @@ func (r *reader) pool(p *cluster.Pool, room map[string]quantity.List) Pool {
 		v.Limits = append(v.Limits, Limit{name, quantity.Sub(p.Limits[name], room[p.Name][name]), p.Limits[name]})
 	}
 	for _, reason := range budgetReasons() {
-		b := Budget{Reason: reason, Allowed: r.ledger.Allowed(p.Name, reason), Used: r.ledger.Used(p.Name, reason)}
-		if b.Allowed == math.MaxInt32 {
-			b.Allowed = unlimited
-		}
+		b := Budget{Reason: reason, Allowed: allowedBy(r.ledger, p.Name, reason), Used: r.ledger.Used(p.Name, reason)}
 		if r.ledger.Left(p.Name, reason) == 0 {
 			b.Opens = r.budgetOpens(p.Name, reason)
 		}
@@ -149,6 +146,14 @@ func (r *reader) pool(p *cluster.Pool, room map[string]quantity.List) Pool {
 		}
 	}
 	return v
+}
+
+// allowedBy returns how many nodes of a pool may be disrupted at once for a reason.
+func allowedBy(ledger *budget.Ledger, pool, reason string) int {
+	if n := ledger.Allowed(pool, reason); n != math.MaxInt32 {
+		return n
+	}
+	return unlimited
 }
 
 // budgetReasons are the reasons that are shown.

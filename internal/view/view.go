@@ -57,6 +57,8 @@ type State struct {
 	// BudgetChanges has, for each pool by name, when each of its budgets becomes active or ceases to
 	// be, in their order; zero: not within a week.
 	BudgetChanges map[string][]time.Time
+	// BudgetSchedule returns the budgets of a pool over time; nil, or a nil schedule: they are not known.
+	BudgetSchedule func(pool string) BudgetSchedule
 	// Faults are what went wrong in the last decisions.
 	Faults []string
 	// Journal knows more about refusals; nil: nobody does.
@@ -73,6 +75,9 @@ type Stay struct {
 	Why verdict.Verdict
 	At  time.Time
 }
+
+// BudgetSchedule returns the budgets of a pool at an instant, and when they change next; zero: not within a week.
+type BudgetSchedule func(at time.Time) (budgets []cluster.Budget, next time.Time)
 
 // Journal is what is asked of the journal of decisions.
 type Journal interface {

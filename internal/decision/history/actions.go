@@ -66,10 +66,7 @@ func (t *teller) launches() {
 		}
 		return ""
 	}
-	landed := map[int]*view.LaunchOutcome{}
-	for _, l := range t.head.Landed {
-		landed[l.Launch] = &view.LaunchOutcome{There: l.There, Pods: l.Pods, At: l.At}
-	}
+	landed := t.landed()
 	for _, list := range [][]plan.Launch{t.decision.Plan.Launches, t.decision.Scaling.Launches} {
 		for i := range list {
 			l := &list[i]
@@ -88,6 +85,15 @@ func (t *teller) launches() {
 	if why := &t.decision.Scaling.Blocked; !why.IsYes() {
 		t.add(view.Action{Kind: view.ActionRefuse, Reason: string(why.Reason), Pools: []string{t.decision.Scaling.Pool}, Why: why.String(), Ends: why.Ends()})
 	}
+}
+
+// landed returns where the pods of launches or commands went, by their index.
+func (t *teller) landed() map[int]*view.LaunchOutcome {
+	landed := map[int]*view.LaunchOutcome{}
+	for _, l := range t.head.Landed {
+		landed[l.Launch] = &view.LaunchOutcome{There: l.There, Pods: l.Pods, At: l.At}
+	}
+	return landed
 }
 
 func launch(l *plan.Launch, claim string) view.PlannedNode {
@@ -168,8 +174,9 @@ func (t *teller) disruption() {
 		t.nodesOf(&a, u.Open)
 		t.add(a)
 	}
+	landed := t.landed()
 	for i := range d.Commands {
-		t.command(&d.Commands[i])
+		t.command(&d.Commands[i], landed[i])
 	}
 	for _, list := range []struct {
 		kind     string
@@ -189,8 +196,8 @@ func (t *teller) disruption() {
 	}
 }
 
-func (t *teller) command(c *plan.Command) {
-	a := view.Action{Kind: view.ActionBegin, Reason: c.Reason, Evictions: c.Evictions, SavingHourly: c.SavingHourly}
+func (t *teller) command(c *plan.Command, landed *view.LaunchOutcome) {
+	a := view.Action{Kind: view.ActionBegin, Reason: c.Reason, Evictions: c.Evictions, SavingHourly: c.SavingHourly, Landed: landed}
 	if c.ID == "" {
 		a.Kind = view.ActionProposed
 	}

@@ -13,6 +13,8 @@ type Kept struct {
 	File *journal.File
 	// Lock protects File.
 	Lock *sync.Mutex
+	// Until is the last instant of which History says what was done; zero: to the newest decision.
+	Until time.Time
 }
 
 // History returns what was done since a time, as Live does.
@@ -21,9 +23,14 @@ func (k *Kept) History(since time.Time, reason, pool string) (view.History, erro
 	if err != nil {
 		return view.History{}, err
 	}
+	wanted.Until = k.Until
 	k.Lock.Lock()
 	defer k.Lock.Unlock()
-	return Of(k.File, wanted)
+	h, err := Of(k.File, wanted)
+	if !k.Until.IsZero() {
+		h.At = k.Until
+	}
+	return h, err
 }
 
 // Decision returns one decision, as Live does.

@@ -79,10 +79,8 @@ func resultOf(actions []view.Action, said []*teller) *view.Result {
 	r, last := &view.Result{Known: said[len(said)-1].head.At}, said[0].head.At
 	for i := range actions {
 		a := &actions[i]
-		for k := range a.Launch {
-			if l := a.Launch[k].Landed; l != nil {
-				r.PodsPlanned, r.PodsThere = r.PodsPlanned+l.Pods, r.PodsThere+l.There
-			}
+		for _, l := range a.AllLanded() {
+			r.PodsPlanned, r.PodsThere = r.PodsPlanned+l.Pods, r.PodsThere+l.There
 		}
 		if a.Kind != view.ActionBegin {
 			continue

@@ -10,9 +10,9 @@
 // crash cut short is skipped and reported, and the others are as good as before.
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
-// line.go (how it is written), timeline.go, landed.go (where the pods of launches went), pieces.go, disk.go,
-// read.go and recall.go (files), explain.go and node.go (what a decision says), subject.go (what can be asked
-// about), ask.go (answers), serve.go (HTTP).
+// line.go (how it is written), timeline.go, landed.go and moved.go (where the pods of launches and of commands
+// went), pieces.go, disk.go, read.go and recall.go (files), explain.go and node.go (what a decision says),
+// subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
 package journal
 
 import (

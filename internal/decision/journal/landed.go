@@ -19,9 +19,10 @@ const (
 )
 
 // LaunchOutcome says where the pods of a launch went: of Pods that were planned for its node, There were seen on it.
-// The others went elsewhere, are gone, or still waited when it was last looked, at At.
+// The others went elsewhere, are gone, or still waited when it was last looked, at At. Of a command for disruption, it says
+// how many pods came anew on the nodes that were meant for those that it moved.
 type LaunchOutcome struct {
-	// Launch is the launch's index in the plan.
+	// Launch is the index in the plan, of the launch or the command.
 	Launch int       `json:"launch"`
 	Pods   int       `json:"pods"`
 	There  int       `json:"there"`
@@ -52,19 +53,22 @@ type awaitedPod struct {
 	isThere bool // it was seen on the launch's node
 }
 
-// awaiting watches in the snapshots of decisions where the pods of launches go. Pods that are evicted have other
-// names when they come back, so they are not among them: those of commands, and those of nodes that are going.
+// awaiting watches in the snapshots of decisions where the pods of launches and commands go. Pods that are evicted have
+// other names when they come back: those of nodes that are going are not among the pods of launches.
 type awaiting struct {
 	byClaim map[string]*awaited
 	pods    map[cluster.PodRef]awaitedPod
+	moves   map[string]*awaitedMoves // by the ID of the command
+	moved   int                      // pods of all of moves
 }
 
 func newAwaiting() awaiting {
-	return awaiting{map[string]*awaited{}, map[cluster.PodRef]awaitedPod{}}
+	return awaiting{byClaim: map[string]*awaited{}, pods: map[cluster.PodRef]awaitedPod{}, moves: map[string]*awaitedMoves{}}
 }
 
-// await begins to watch the launches of a decision for pending pods.
+// await begins to watch the launches of a decision for pending pods, and its commands.
 func (l *awaiting) await(d *record.Decision, id ID) {
+	l.awaitMoves(d, id)
 	if len(d.Plan.Launches) == 0 {
 		return
 	}
@@ -167,13 +171,20 @@ func (j *Journal) landed(snap *cluster.Snapshot) {
 	known := j.awaiting.check(snap)
 	for _, a := range known {
 		a.At = snap.At
-		if k := j.find(a.id); k != nil {
-			k.head.Landed = append(k.head.Landed, a.LaunchOutcome)
-		}
 		j.lines.landed(a)
-		j.toDisk((&line{Landed: &landed{a.id, a.LaunchOutcome}}).bytes())
+		j.keepLanded(a.id, &a.LaunchOutcome)
 	}
 	j.awaiting.forget(known)
+	for _, m := range j.awaiting.checkMoves(snap) {
+		j.keepLanded(m.id, &m.LaunchOutcome)
+	}
+}
+
+func (j *Journal) keepLanded(id ID, o *LaunchOutcome) {
+	if k := j.find(id); k != nil {
+		k.head.Landed = append(k.head.Landed, *o)
+	}
+	j.toDisk((&line{Landed: &landed{id, *o}}).bytes())
 }
 
 // landed says of the node of a launch how many of the pods that were planned for it are on it.

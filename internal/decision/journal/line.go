@@ -61,7 +61,7 @@ type Head struct {
 	Until time.Time `json:"until,omitzero"`
 	// Also are the IDs of those of them that had others: the newest.
 	Also []ID `json:"also,omitempty"`
-	// Landed says where the pods of its launches went, of those of which that is known.
+	// Landed says where the pods of its launches and commands went, of those of which that is known.
 	Landed []LaunchOutcome `json:"landed,omitempty"`
 }
 

@@ -103,13 +103,18 @@ func budgetsOf(pools []*karpenterv1.NodePool) func(string, time.Time) ([]cluster
 		if i < 0 {
 			return nil, first
 		}
-		for _, changes := range translate.BudgetChanges(pools[i], at) {
-			if !changes.IsZero() && (first.IsZero() || changes.Before(first)) {
-				first = changes
-			}
-		}
-		return translate.Budgets(pools[i], at), first
+		return BudgetsAt(pools[i], at)
 	}
+}
+
+// BudgetsAt returns the budgets of a NodePool at an instant, and when the first of them changes; zero: not within a week.
+func BudgetsAt(np *karpenterv1.NodePool, at time.Time) (budgets []cluster.Budget, first time.Time) {
+	for _, changes := range translate.BudgetChanges(np, at) {
+		if !changes.IsZero() && (first.IsZero() || changes.Before(first)) {
+			first = changes
+		}
+	}
+	return translate.Budgets(np, at), first
 }
 
 // presumed says what the forecasts rest on.

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
@@ -119,6 +120,22 @@ type nothing struct{}
 func (nothing) Shortages() []catalog.Shortage { return nil }
 
 func (nothing) BudgetChanges() map[string][]time.Time { return nil }
+
+// BudgetSchedule lets no node of any pool go from noon to two.
+func (nothing) BudgetSchedule(string) view.BudgetSchedule {
+	return func(at time.Time) ([]cluster.Budget, time.Time) {
+		const opens, closes = 14 * time.Hour, 12 * time.Hour
+		day := at.Truncate(24 * time.Hour)
+		switch clock := at.Sub(day); {
+		case clock < closes:
+			return nil, day.Add(closes)
+		case clock < opens:
+			return []cluster.Budget{{Active: true}}, day.Add(opens)
+		default:
+			return nil, day.Add(24*time.Hour + closes)
+		}
+	}
+}
 
 // Decide hands in the cluster as it is, with a decision of each loop about it.
 func (s *Session) Decide() {

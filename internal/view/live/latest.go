@@ -21,6 +21,7 @@ import (
 type Mirror interface {
 	Shortages() []catalog.Shortage
 	BudgetChanges() map[string][]time.Time
+	BudgetSchedule(pool string) view.BudgetSchedule
 }
 
 // Latest keeps what views are made from. Its methods may be called from any goroutine. A nil Latest
@@ -136,7 +137,7 @@ func (l *Latest) stateAndRevision() (*view.State, int64) {
 	}
 	state.Journal, state.Observes = l.Journal, l.Observes
 	if mirror != nil { // its lock is not taken within ours
-		state.Shortages, state.BudgetChanges = mirror.Shortages(), mirror.BudgetChanges()
+		state.Shortages, state.BudgetChanges, state.BudgetSchedule = mirror.Shortages(), mirror.BudgetChanges(), mirror.BudgetSchedule
 	}
 	return &state, revision
 }

@@ -29,6 +29,8 @@ func (c *counting) Shortages() []catalog.Shortage {
 
 func (c *counting) BudgetChanges() map[string][]time.Time { return nil }
 
+func (c *counting) BudgetSchedule(string) view.BudgetSchedule { return nil }
+
 func parse(t *testing.T, text string) *cluster.Snapshot {
 	t.Helper()
 	snap, err := story.Parse(text)

@@ -49,7 +49,7 @@ func Names() []string {
 	return []string{"overview", "fleet", "pending", "pools", "blockers", "offerings", "cost", "next"}
 }
 
-// Question names a view. By divides cost. Namespace and Selector, a label selector as kubectl reads it, say which part of the
+// Question names a view. By divides cost, and says which labels nodes of a fleet have, as view.ByLabels does. Namespace and Selector, a label selector as kubectl reads it, say which part of the
 // cluster it is about: of pending and cost pods, of fleet and offerings nodes by their labels, of blockers objects of a namespace that
 // keep nodes and nodes by their labels, of next the pending pods of a namespace or else nodes; empty: all.
 type Question struct{ Name, By, Namespace, Selector string }
@@ -152,7 +152,7 @@ func viewOf(s *view.State, name, by string) (any, error) {
 	case "overview":
 		return view.OverviewOf(s), nil
 	case "fleet":
-		return view.FleetOf(s), nil
+		return view.FleetOf(s, view.LabelsBy(by)...), nil
 	case "pending":
 		return view.PendingOf(s), nil
 	case "pools":

@@ -176,10 +176,8 @@ func (p *printer) launchNames(a *view.Action) string {
 // cameTo says what came of an action: where the pods of its launches went, and how it ended.
 func cameTo(a *view.Action) string {
 	var parts []string
-	for i := range a.Launch {
-		if l := a.Launch[i].Landed; l != nil {
-			parts = append(parts, wherePlanned(l.There, l.Pods))
-		}
+	for _, l := range a.AllLanded() {
+		parts = append(parts, wherePlanned(l.There, l.Pods))
 	}
 	if end := ended(a); end != "" {
 		parts = append(parts, end)
@@ -226,7 +224,10 @@ func resultLine(v *view.Decision) string {
 	if commands := r.Done + r.Cancelled + r.Open; commands > 0 {
 		text = "of " + counted(commands, "command") + ": " + strings.Join(parts, ", ")
 	}
-	if r.PodsPlanned > 0 { // a decision with launches for pending pods has no commands
+	switch {
+	case r.PodsPlanned > 0 && text != "":
+		text += "; " + wherePlanned(r.PodsThere, r.PodsPlanned)
+	case r.PodsPlanned > 0:
 		text = "came out: " + wherePlanned(r.PodsThere, r.PodsPlanned)
 	}
 	if !r.At.IsZero() {

@@ -78,6 +78,8 @@ type page struct {
 	Script, Style string
 	// Again and Still are the addresses of the page that is read again and that is not.
 	Again, Still string
+	// Moment is the past instant that the page is of; nil: it is of now.
+	Moment *moment
 }
 
 // rows is the part of a fleet that one page shows.
@@ -99,6 +101,7 @@ type site struct {
 	templates map[string]*template.Template
 	// script and style are the hashes of these files, as the attribute integrity has them.
 	script, style string
+	moment        *moment // that all pages are of; nil: they are of now
 }
 
 // Handler answers / and the pages below it. It must be reached under names of this computer only: who
@@ -110,7 +113,7 @@ func Handler(views *live.Views, past Past) http.Handler {
 
 // newSite returns a site with its templates.
 func newSite(views *live.Views, past Past) *site {
-	s := &site{views, past, map[string]*template.Template{}, hashOf("dovetail.js"), hashOf("style.css")}
+	s := &site{views: views, past: past, templates: map[string]*template.Template{}, script: hashOf("dovetail.js"), style: hashOf("style.css")}
 	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "pool", "blockers", "next", "offerings", "cost", "whatif", "error"} {
 		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
@@ -197,7 +200,7 @@ type answer struct {
 
 // respond answers with a page.
 func (s *site) respond(w http.ResponseWriter, r *http.Request, a answer, p *page) {
-	p.Links, p.Refresh = links(), refreshOf(r.URL.Query())
+	p.Links, p.Refresh, p.Moment = links(), refreshOf(r.URL.Query()), s.moment.onPage(r.URL)
 	status := http.StatusOK
 	name, v, err := a.name, a.view, a.err
 	if err != nil {
@@ -223,7 +226,7 @@ func (s *site) respond(w http.ResponseWriter, r *http.Request, a answer, p *page
 	}
 	s.setHeaders(w)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	live.Write(w, r, status, text.Bytes())
+	live.Write(w, r, status, p.Moment.lead(text.Bytes()))
 }
 
 // answerPast answers with what was done lately.
@@ -341,7 +344,7 @@ func words() template.FuncMap {
 		"money": table.Money, "monthly": table.Monthly, "price": table.Price, "share": table.Share, "percent": table.Percent, "cores": table.Cores, "bytes": table.Bytes,
 		"limits": table.LimitText, "budgets": table.BudgetText, "after": table.AfterText, "cause": table.CauseText,
 		"amount": table.Amount, "upper": strings.ToUpper, "title": titleOf,
-		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": func(at time.Time) string { return at.UTC().Format("Jan 2 15:04:05") + " UTC" },
+		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": clock,
 		"age":      func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
 		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
 		"poolPath": func(name string) string { return "/pool/" + url.PathEscape(name) },
@@ -353,6 +356,7 @@ func words() template.FuncMap {
 		"change":   func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
 		"signs":    table.Mark,
 		"reason":   reasonOf,
+		"strip":    stripOf,
 		"policies": func() []string {
 			return []string{"WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"}
 		},

@@ -53,6 +53,23 @@ func (nothing) Shortages() []catalog.Shortage { return nil }
 
 func (nothing) BudgetChanges() map[string][]time.Time { return nil }
 
+// BudgetSchedule lets a node of batch go in two hours, for three hours; general has the same budget all day.
+func (nothing) BudgetSchedule(pool string) view.BudgetSchedule {
+	return func(at time.Time) ([]cluster.Budget, time.Time) {
+		opens, closes := story.Now().Add(2*time.Hour), story.Now().Add(5*time.Hour)
+		switch {
+		case pool != "batch":
+			return []cluster.Budget{{Nodes: 10, Percent: true, Active: true}}, time.Time{}
+		case at.Before(opens):
+			return []cluster.Budget{{Active: true}}, opens
+		case at.Before(closes):
+			return []cluster.Budget{{Nodes: 1, Active: true, Reasons: []string{"Drifted"}}}, closes
+		default:
+			return []cluster.Budget{{Active: true}}, time.Time{}
+		}
+	}
+}
+
 // done is a past of three decisions.
 type done struct{}
 
@@ -100,6 +117,11 @@ func (d done) Decision(id string) (view.Decision, error) {
 // site returns the pages of a cluster after a decision of each loop.
 func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handler {
 	t.Helper()
+	return web.Handler(views(t, text, change), done{})
+}
+
+func views(t *testing.T, text string, change func(*cluster.Snapshot)) *live.Views {
+	t.Helper()
 	snap, err := story.Parse(text)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +133,7 @@ func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handle
 	d, next := disrupt.Propose(snap, disrupt.Memory{}, disrupt.Options{})
 	l.Provisioned(snap, p.Refusals, nil)
 	l.Disrupted(snap, &d, &next, nil)
-	return web.Handler(&live.Views{Latest: l, Now: story.Now}, done{})
+	return &live.Views{Latest: l, Now: story.Now}
 }
 
 func get(h http.Handler, path string) *httptest.ResponseRecorder {

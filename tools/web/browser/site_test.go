@@ -32,6 +32,10 @@ func serve(t *testing.T, nodes int) *site {
 	mux := http.NewServeMux()
 	mux.Handle(live.Path+"/", views.Handler())
 	mux.Handle("/whatif", web.WhatIfHandler(time.Now, func(context.Context, *web.Question) (*view.WhatIf, error) { return s.whatIf(), nil }))
+	mux.Handle("/at/", web.HandlerOf(web.Moments{
+		List: []web.Moment{{ID: "1.aaaaaa", At: time.Now().Add(-time.Minute)}, {ID: "2.aaaaaa", At: time.Now()}},
+		Of:   func(int) (*live.Views, web.Past, error) { return views, past{s.session}, nil },
+	}))
 	mux.Handle("/", web.Handler(views, past{s.session}))
 	s.Server = httptest.NewUnstartedServer(mux)
 	s.Listener = counted{s.Listener, &s.sent}

@@ -35,7 +35,9 @@ interface GroupsAnswer {
   nodes: [string, number[]][];
 }
 
-const base = "/debug/view/";
+/** prefix begins the addresses of pages and views; of undefined there is none, and what is shown changes. */
+export const prefix = document.getElementById("tools")?.dataset.base;
+const base = (prefix ?? "") + "/debug/view/";
 
 async function ask<T>(what: string): Promise<T> {
   const answer = await fetch(base + what);

@@ -1,7 +1,7 @@
 // What pages do beyond HTML: times in the reader's zone, the map, and what changes as it changes. Every
 // page is whole without it.
 
-import type { Change } from "./data";
+import { type Change, prefix } from "./data";
 import { Stream } from "./live";
 import { FleetMap } from "./map";
 import { localTimes } from "./text";
@@ -59,6 +59,7 @@ async function start(): Promise<void> {
     map = new FleetMap(root, table);
     await map.load().catch((e) => map?.fail(e));
   }
+  if (prefix !== undefined) return; // a past moment stays as it is
   const state = document.createElement("span");
   const pause = document.createElement("button");
   pause.type = "button";

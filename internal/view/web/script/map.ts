@@ -1,7 +1,7 @@
 // The fleet as a map: pools, in them nodes to scale, in them workloads. The table of the page has the same.
 
 import { areas, held, mark, modes, type Scale } from "./colour";
-import { askGroups, askMap, type Change, type Group, type Row } from "./data";
+import { askGroups, askMap, type Change, type Group, prefix, type Row } from "./data";
 import { type Rect, squarify } from "./layout";
 import { age, bytes, cores, money, percent } from "./text";
 
@@ -411,7 +411,7 @@ export class FleetMap {
   }
 
   private open(): void {
-    if (this.picked) location.href = "/node/" + encodeURIComponent(this.picked.name);
+    if (this.picked) location.href = (prefix ?? "") + "/node/" + encodeURIComponent(this.picked.name);
   }
 }
 

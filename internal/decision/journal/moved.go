@@ -1,0 +1,159 @@
+package journal
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
+)
+
+// movedGrace is for how long after the nodes of a command have gone it is awaited that the controllers of its pods
+// have made them anew.
+const movedGrace = time.Minute
+
+// awaitedMoves is a command of which it is not yet known where the pods went that it moved. They come back under other
+// names, so they are counted by what made them.
+type awaitedMoves struct {
+	id    ID
+	since time.Time
+	// going are the NodeClaims that it removes; onto are nodes that were there and take pods.
+	going, onto map[string]bool
+	// planned is how many pods it moves, by owner.
+	planned map[string]int
+	goneAt  time.Time // zero: its nodes were there in the newest snapshot
+	LaunchOutcome
+}
+
+// ownerOf names what made a pod, by its name: NAME-HASH-RANDOM is of the ReplicaSet NAME-HASH, NAME-0 of the
+// StatefulSet NAME.
+func ownerOf(ref cluster.PodRef) string {
+	name := ref.Name
+	if at := strings.LastIndexByte(name, '-'); at > 0 {
+		name = name[:at]
+	}
+	return ref.Namespace + "/" + name
+}
+
+// awaitMoves begins to watch the commands of a decision that are begun, and ends the watch of those that are undone.
+func (l *awaiting) awaitMoves(d *record.Decision, id ID) {
+	for i := range d.Disruption.Undos {
+		l.endMoves(d.Disruption.Undos[i].Command)
+	}
+	for i := range d.Disruption.Commands {
+		c := &d.Disruption.Commands[i]
+		if c.ID == "" || len(l.moves) >= awaitedMost || l.moved+c.Evictions > awaitedPodsMost {
+			continue
+		}
+		m := movesOf(c, d.Snapshot)
+		if m.Launch, m.id = i, id; m.Pods > 0 {
+			l.endMoves(c.ID)
+			l.moves[c.ID], l.moved = m, l.moved+m.Pods
+		}
+	}
+}
+
+func movesOf(c *plan.Command, snap *cluster.Snapshot) *awaitedMoves {
+	m := &awaitedMoves{since: snap.At, going: map[string]bool{}, onto: map[string]bool{}, planned: map[string]int{}}
+	for i := range c.Remove {
+		m.going[c.Remove[i].Claim] = true
+	}
+	again := map[cluster.PodRef]bool{} // pods that something makes anew
+	for i := range snap.Nodes {
+		for k := range snap.Nodes[i].Reschedulable {
+			if r := &snap.Nodes[i].Reschedulable[k]; m.going[snap.Nodes[i].Claim] && r.Controller != "" && r.Buffer == "" {
+				again[r.PodRef] = true
+			}
+		}
+	}
+	count := func(ref cluster.PodRef) {
+		if again[ref] {
+			m.planned[ownerOf(ref)]++
+			m.Pods++
+		}
+	}
+	for i := range c.Launch {
+		for _, ref := range c.Launch[i].Pods {
+			count(ref)
+		}
+	}
+	for i := range c.Moves {
+		m.onto[c.Moves[i].Node] = true
+		count(c.Moves[i].Pod)
+	}
+	return m
+}
+
+func (l *awaiting) endMoves(command string) {
+	if m := l.moves[command]; m != nil {
+		l.moved -= m.Pods
+		delete(l.moves, command)
+	}
+}
+
+// checkMoves looks where the pods are in a snapshot of the whole cluster, and returns the commands of which that is
+// now known: their nodes have gone, and none of their pods has no node. Those whose nodes do not go are forgotten.
+func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
+	if len(l.moves) == 0 {
+		return nil
+	}
+	waiting := map[string]bool{}
+	for i := range snap.Pending {
+		if p := &snap.Pending[i]; !p.Running {
+			waiting[ownerOf(p.PodRef)] = true
+		}
+	}
+	for i := range snap.Excluded {
+		waiting[ownerOf(snap.Excluded[i].PodRef)] = true
+	}
+	for command, m := range l.moves {
+		m.count(snap, command)
+		switch {
+		case m.isKnown(waiting, snap.At):
+			m.At = snap.At
+			known = append(known, m)
+			l.endMoves(command)
+		case snap.At.Sub(m.since) > awaitedFor:
+			l.endMoves(command)
+		}
+	}
+	return known
+}
+
+// count counts the pods that came after the command was begun, on the nodes that it meant them for.
+func (m *awaitedMoves) count(snap *cluster.Snapshot, command string) {
+	there, isThere := map[string]int{}, false
+	for i := range snap.Nodes {
+		n := &snap.Nodes[i]
+		isThere = isThere || m.going[n.Claim]
+		if n.Replaces != command && !m.onto[n.Name] {
+			continue
+		}
+		for k := range n.Reschedulable {
+			if r := &n.Reschedulable[k]; r.Created.After(m.since) {
+				there[ownerOf(r.PodRef)]++
+			}
+		}
+	}
+	if m.There = 0; isThere {
+		m.goneAt = time.Time{}
+	} else if m.goneAt.IsZero() {
+		m.goneAt = snap.At
+	}
+	for owner, planned := range m.planned {
+		m.There += min(planned, there[owner])
+	}
+}
+
+func (m *awaitedMoves) isKnown(waiting map[string]bool, now time.Time) bool {
+	if m.goneAt.IsZero() {
+		return false
+	}
+	for owner := range m.planned {
+		if waiting[owner] {
+			return now.Sub(m.goneAt) > awaitedFor
+		}
+	}
+	return m.There == m.Pods || now.Sub(m.goneAt) >= movedGrace
+}
