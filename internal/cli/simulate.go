@@ -12,13 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
+	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 )
-
-// proofRounds bounds the proof of the lower bound, unless it is asked for: most of what can be proven is by then, within
-// half a second.
-const proofRounds = 20
 
 // Exit statuses of simulate, besides 0.
 const (
@@ -123,7 +120,7 @@ func simulateSavings(cmd *cobra.Command, c simulate.Case, opts consolidate.Optio
 func simulateLaunches(cmd *cobra.Command, c simulate.Case, prove bool, output string) error {
 	c.Options.Prove = true
 	if !prove {
-		c.Options.ProofRounds = proofRounds
+		c.Options.ProofRounds = pack.ProofRoundsShort
 	}
 	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
 	answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})

@@ -38,6 +38,9 @@ func (s *solver) fork() *solver {
 // Options are what the operator may set. The zero value is the default.
 type Options = model.Options
 
+// ProofRoundsShort bounds a proof that somebody waits for: most of what can be proven is by then, within half a second.
+const ProofRoundsShort = 20
+
 // cost is what a plan costs: the pods refused (without those that no node can hold, or that are held back), the
 // launches whose price is unknown, dollars an hour, and the number of launches.
 type cost struct {

@@ -31,7 +31,7 @@ func least(snap *cluster.Snapshot, opts pack.Options) (view.Least, []plan.Refusa
 		}
 	}
 	slices.SortFunc(all.Pending, byName)
-	opts.Prove = true
+	opts.Prove, opts.ProofRounds = true, pack.ProofRoundsShort
 	p := pack.Decide(&all, opts)
 	if len(p.Assignments) > 0 {
 		return view.Least{}, p.Refusals

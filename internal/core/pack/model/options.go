@@ -17,7 +17,7 @@ type Options struct {
 	BuyableBinds bool
 	// Prove proves the best lower bound that can be proven, which can take a minute.
 	Prove bool
-	// ProofRounds bounds how long that takes, in rounds of the proof; 0: as many as help.
+	// ProofRounds bounds how long that takes, in rounds of the proof (see ProofRoundsShort); 0: as many as help.
 	ProofRounds int
 	// Effort bounds the work of one decision, in units of package effort; 0: what a decision about
 	// so many pods and nodes may need (see effortFor in package pack).
