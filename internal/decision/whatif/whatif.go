@@ -117,6 +117,16 @@ func BudgetsAt(np *karpenterv1.NodePool, at time.Time) (budgets []cluster.Budget
 	return translate.Budgets(np, at), first
 }
 
+// deletingCount returns how many nodes of ours are being deleted.
+func deletingCount(snap *cluster.Snapshot) (n int) {
+	for i := range snap.Nodes {
+		if snap.Nodes[i].Deleting && snap.Nodes[i].Claim != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // presumed says what the forecasts rest on.
 func (in *Input) presumed(left, then *view.Variant) []string {
 	start, drain := in.Options.Start, in.Options.Drain
@@ -127,8 +137,11 @@ func (in *Input) presumed(left, then *view.Variant) []string {
 		drain = forecast.DrainDefault
 	}
 	lines := []string{
-		fmt.Sprintf("No pod comes or goes but by what is done here. A node is initialized %s after its launch, and gone %s after its deletion.", start, drain),
+		fmt.Sprintf("No pod comes or goes but by what is done here. A node is initialized %s after its launch, and gone %s after its deletion: pods that wait for a node or a PodDisruptionBudget may keep it longer.", start, drain),
 		"Offerings stay as they are: nothing runs short, and no price changes. kube-scheduler binds pods where the plans mean them.",
+	}
+	if n := deletingCount(then.Snapshot); n > 0 {
+		lines = append(lines, fmt.Sprintf("Nodes that are being deleted already: %d. They are presumed to be gone after that time, too.", n))
 	}
 	if slices.ContainsFunc(then.Snapshot.PDBs, func(b cluster.PodDisruptionBudget) bool { return b.Allowed <= 0 }) {
 		lines = append(lines, "PodDisruptionBudgets that allow no eviction now never do.")

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/config/crd"
 	"github.com/dovetail-sh/dovetail/internal/core/forecast"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
@@ -115,7 +117,7 @@ func ask(t *testing.T, change whatif.Change) *view.WhatIf {
 	return v
 }
 
-func answer(t *testing.T, change whatif.Change) (*view.WhatIf, error) {
+func answer(t *testing.T, change whatif.Change, edits ...func(client.Object)) (*view.WhatIf, error) {
 	t.Helper()
 	pools, _, err := whatif.ReadPools([]string{write(t, "pools.yaml", poolText)})
 	if err != nil {
@@ -128,6 +130,9 @@ func answer(t *testing.T, change whatif.Change) (*view.WhatIf, error) {
 	for i, o := range objects { // the API server has filled in its defaults
 		if o.GetName() == "general" {
 			objects[i] = withAnnotations(pools[0], o)
+		}
+		for _, edit := range edits {
+			edit(objects[i])
 		}
 	}
 	from, err := simulate.CatalogNamed("kwok")
@@ -154,6 +159,26 @@ func TestAPoolThatIsTheSameMakesNoDifference(t *testing.T) {
 	}
 	if v.Left.LeastHourly <= 0 || v.Left.LeastHourly > v.Left.Price.Hourly || !v.Left.Proven {
 		t.Errorf("the least is %v of %v", v.Left.LeastHourly, v.Left.Price.Hourly)
+	}
+}
+
+// TestWhatIsPresumedOfNodesThatGo: that a node goes which is being deleted already is not known, and said.
+func TestWhatIsPresumedOfNodesThatGo(t *testing.T) {
+	t.Parallel()
+	presumed := func(deleted string) string {
+		v, err := answer(t, whatif.Change{}, func(o client.Object) {
+			if nc, is := o.(*karpenterv1.NodeClaim); is && nc.Name == deleted {
+				nc.DeletionTimestamp = &metav1.Time{Time: now()}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(v.Presumes, "\n")
+	}
+	const line = "\nNodes that are being deleted already: 1."
+	if without, with := presumed(""), presumed("a"); strings.Contains(without, line) || !strings.Contains(with, line) {
+		t.Errorf("without such a node it says\n%s\nwith one\n%s", without, with)
 	}
 }
 
