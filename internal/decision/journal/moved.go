@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,7 +109,8 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	for i := range snap.Excluded {
 		waiting[ownerOf(snap.Excluded[i].PodRef)] = true
 	}
-	for command, m := range l.moves {
+	for _, command := range slices.Sorted(maps.Keys(l.moves)) {
+		m := l.moves[command]
 		m.count(snap, command)
 		switch {
 		case m.isKnown(waiting, snap.At):
