@@ -244,20 +244,20 @@ func (s *State) PlaceChunksOnExisting() {
 // which there is least room beyond what they need, lest others take it that could be elsewhere. Of equals the
 // largest comes first.
 func (s *State) chunkClasses() (classes []*model.PodClass) {
-	spare := map[*model.PodClass]int{}
+	beyond := map[*model.PodClass]int{}
 	for _, c := range s.Order {
 		cl := &s.Classes[c]
 		if !cl.IsBuffer || len(cl.Pods) == 0 || cl.Constraints.Invalid != "" {
 			continue
 		}
 		s.Model.Meter.Spend(len(s.Existing) * cl.Weight)
-		spare[cl] = -len(cl.Pods)
+		beyond[cl] = -len(cl.Pods)
 		for i := range s.Existing {
-			spare[cl] += s.Existing[i].Room(cl, cl.Last(), len(cl.Pods))
+			beyond[cl] += s.Existing[i].Room(cl, cl.Last(), len(cl.Pods))
 		}
 		classes = append(classes, cl)
 	}
-	slices.SortStableFunc(classes, func(a, b *model.PodClass) int { return cmp.Compare(spare[a], spare[b]) })
+	slices.SortStableFunc(classes, func(a, b *model.PodClass) int { return cmp.Compare(beyond[a], beyond[b]) })
 	return classes
 }
 
