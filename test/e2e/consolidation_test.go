@@ -49,7 +49,8 @@ func TestConsolidationPacksWhatIsLeft(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	p := controller(t, cluster.Kubeconfig, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
+	// However slowly the pods come, they are planned together: small nodes for single pods would be another test.
+	p := controller(t, cluster.Kubeconfig, "--disable-leader-election=true", "--batch-launch-early=false", "--batch-idle-duration", "2s")
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", p)
