@@ -87,11 +87,7 @@ func TestSingleFaults(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, %s", name, fault), func(t *testing.T) {
 				t.Parallel()
-				seed := uint64(1)
-				if name == "remote" && fault == world.Reclaim {
-					seed = 2 // with 1 an instance costs 0.0205 where one of 0.0190 was to be had; why is not known yet
-				}
-				play(t, p, seed, nil, &world.Options{Stormy: faultLength, Without: without(fault), With: []world.Fault{fault, world.Scale}}, string(fault))
+				play(t, p, 1, nil, &world.Options{Stormy: faultLength, Without: without(fault), With: []world.Fault{fault, world.Scale}}, string(fault))
 			})
 		}
 		for bad, odds := range p.troubles {

@@ -583,7 +583,9 @@ type Patience struct {
 	LaunchMs int64 `protobuf:"varint,1,opt,name=launch_ms,json=launchMs,proto3" json:"launch_ms,omitempty"`
 	// From its creation until the Node has registered. Usual: 15 minutes.
 	RegistrationMs int64 `protobuf:"varint,2,opt,name=registration_ms,json=registrationMs,proto3" json:"registration_ms,omitempty"`
-	// How often Get is called for an instance until its Node has registered, with CAPABILITY_ACCEPTED_LAUNCHES. Usual: 10 seconds.
+	// How often Get is called for an instance until its Node has registered, with CAPABILITY_ACCEPTED_LAUNCHES: set it if launches may
+	// fail when they have their ID. Offerings that were short or taken back are then avoided, too. Usual: every 10 seconds as long as
+	// the ID is provisional, and not after that.
 	FollowMs      int64 `protobuf:"varint,3,opt,name=follow_ms,json=followMs,proto3" json:"follow_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

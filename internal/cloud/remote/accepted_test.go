@@ -298,7 +298,7 @@ func TestNoticesOfLaunchesCrossTheWire(t *testing.T) {
 	}
 }
 
-// TestPatienceHasBounds: what a provider says of it that cannot be refuses its description.
+// TestPatienceHasBounds: what a provider says of it arrives as it is, or refuses its description.
 func TestPatienceHasBounds(t *testing.T) {
 	t.Parallel()
 	day := 24 * time.Hour
@@ -307,6 +307,7 @@ func TestPatienceHasBounds(t *testing.T) {
 		said string
 	}{
 		{lifecycle.Patience{}, ""},
+		{lifecycle.Patience{Launch: time.Hour, Registration: time.Hour}, ""},
 		{lifecycle.Patience{Launch: day, Registration: day, Follow: 10 * time.Minute}, ""},
 		{lifecycle.Patience{Launch: time.Second}, "patience.launch_ms is 1000; it may be 0, for the usual, or 60000 to 86400000"},
 		{lifecycle.Patience{Registration: day + time.Hour}, "patience.registration_ms is 90000000"},
@@ -319,7 +320,14 @@ func TestPatienceHasBounds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = link.Describe(t.Context())
+		known, err := link.Describe(t.Context())
+		want := c.is
+		if want == (lifecycle.Patience{}) { // what the cloud itself says
+			want = lifecycle.Patience{Launch: 30 * time.Minute, Registration: time.Hour, Follow: 20 * time.Second}
+		}
+		if c.said == "" && err == nil && known.Patience != want {
+			t.Errorf("%+v arrives as %+v, want %+v", c.is, known.Patience, want)
+		}
 		if c.said == "" && err != nil || !strings.Contains(fmt.Sprint(err), c.said) {
 			t.Errorf("%+v: %v, want %q", c.is, err, c.said)
 		}

@@ -25,12 +25,8 @@ func Patience(p lifecycle.Patience) *providerv1.Patience {
 // ParsePatience reads how long launches of a provider may take.
 func ParsePatience(in *providerv1.Patience, accepts bool) (lifecycle.Patience, error) {
 	p, err := parsePatience(in)
-	switch {
-	case err != nil:
-	case p.Follow > 0 && !accepts:
+	if err == nil && p.Follow > 0 && !accepts {
 		err = errors.New("patience.follow_ms is for launches that are decided later; list CAPABILITY_ACCEPTED_LAUNCHES, or leave it out")
-	case accepts && p.Follow == 0:
-		p.Follow = lifecycle.ProvisionalFollow
 	}
 	return p, err
 }
