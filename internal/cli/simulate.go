@@ -33,8 +33,8 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
 		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
-controller would launch for them, with the same solver. Nothing is changed, and of a cloud
-only --provider-address asks something.
+controller would launch for them, with the same solver. Nothing is changed. Only providers
+of --provider-address and management clusters of Cluster API are asked something.
 
 The table shows nodes by type and zone with their pods and price, the lower bound on the
 price, what first-fit-decreasing would pay, and why pods are refused.
@@ -43,7 +43,9 @@ Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Job
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
 launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
 that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
-process at --provider-address, if the node class is of its kind.
+process at --provider-address, if the node class is of its kind. For a ClusterAPINodeClass
+it comes from the MachineDeployments of the management cluster: that of --cluster-api-kubeconfig
+or --cluster-api-url, else the cluster of --live, or the manifests of Cluster API among -f.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
 table says for how many pods of each there is room, for how many nodes are launched, and why
@@ -61,6 +63,7 @@ was refused, 2 when the input is wrong.`,
   dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
   dovetail simulate --consolidate --live
+  dovetail simulate -f manifests/ --cluster-api-kubeconfig mgmt.kubeconfig --cluster-api-namespace metal
   dovetail simulate -f manifests/ --feature-gates CapacityBuffer=true`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
