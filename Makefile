@@ -260,7 +260,7 @@ bin/capi/dev: tools/capi/go.mod tools/capi/go.sum
 	@tools/progress.sh "building those of its Dev provider" go -C tools/capi build -v -ldflags "-s -w" -o $(CURDIR)/bin/capi/dev sigs.k8s.io/cluster-api/test/infrastructure/docker
 
 .PHONY: test-capi
-# One package at a time: the Dev provider listens on the ports 19000 and 20000, whatever it is told.
+# One package at a time: the Dev provider listens on the ports 19000 and 20000, which no flag changes.
 test-capi: build bin/capi ## test the provider clusterapi against Cluster API's own controllers and its Dev provider
 	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi $(TEST) -p 1 -run '^TestClusterAPI' ./internal/cloud/clusterapi ./test/e2e | $(REPORT)
 

@@ -44,7 +44,7 @@ DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What c
 launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
 that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
 process at --provider-address, if the node class is of its kind. For a ClusterAPINodeClass
-it comes from the MachineDeployments of the management cluster: that of --cluster-api-kubeconfig
+it comes from Cluster API's objects in the management cluster: that of --cluster-api-kubeconfig
 or --cluster-api-url, else the cluster of --live, or the manifests of Cluster API among -f.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the

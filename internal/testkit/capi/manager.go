@@ -22,7 +22,7 @@ const (
 	// linesShown is how much of a program's log a failed test shows.
 	linesShown = 25
 	// webhookPortFirst is the first of the ports on which the programs serve webhooks, which nobody calls. The Dev provider
-	// has 19000 and those from 20000 on besides, whatever it is told, and nothing else in the tests has ports below 20100.
+	// has 19000 and those from 20000 on besides, which no flag changes, and nothing else in the tests has ports below 20100.
 	webhookPortFirst = 19001
 )
 
