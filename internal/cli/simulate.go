@@ -33,24 +33,22 @@ func newSimulate() *cobra.Command {
 		Use:   "simulate",
 		Short: "Say what would be launched for pods, at what price, and why",
 		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
-controller would launch for them, with the same solver. Nothing is changed. Only providers
-of --provider-address and management clusters of Cluster API are asked something.
+controller would launch for them, with the same solver. Nothing is changed, and of a cloud
+only --provider-address and Cluster API's objects are asked for.
 
 The table shows nodes by type and zone with their pods and price, the lower bound on the
 price, what first-fit-decreasing would pay, and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
-launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
-that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
-process at --provider-address, if the node class is of its kind. For a ClusterAPINodeClass
-it comes from Cluster API's objects in the management cluster: that of --cluster-api-kubeconfig
-or --cluster-api-url, else the cluster of --live, or the manifests of Cluster API among -f.
+launched comes from the catalog that each nodeClassRef asks for (EC2NodeClass: that of EC2,
+else that of kwok), from --catalog, from the provider at --provider-address for its kinds
+of class, or for ClusterAPINodeClass from Cluster API's objects: in the management cluster
+of --cluster-api-kubeconfig or --cluster-api-url, else that of --live, or among -f.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
-table says for how many pods of each there is room, for how many nodes are launched, and why
-there is none for the others. With StaticCapacity=true, NodePools with replicas have the
-nodes that they are missing, and pods may go there.
+table says for how many pods of each, by how many nodes that are launched, and why not for
+the others. With StaticCapacity=true, NodePools with replicas get the nodes they miss.
 
 With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.
@@ -63,7 +61,6 @@ was refused, 2 when the input is wrong.`,
   dovetail simulate --scenario cluster.json --prove
   dovetail simulate --live --kubeconfig ~/.kube/config
   dovetail simulate --consolidate --live
-  dovetail simulate -f manifests/ --cluster-api-kubeconfig mgmt.kubeconfig --cluster-api-namespace metal
   dovetail simulate -f manifests/ --feature-gates CapacityBuffer=true`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
