@@ -8,12 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -89,12 +87,6 @@ func realDeletion(t *testing.T, c client.Client, p *clusterapi.Provider, of func
 	if got, err := p.Get(t.Context(), instance.ID); err != nil || got.Terminating {
 		t.Errorf("while the hook holds: %+v, %v; want the instance", got, err)
 	}
-	// Its node was drained by us as far as it may be: Cluster API would wait for this pod, whose budget lets nobody evict it.
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kept", Namespace: "default", Labels: map[string]string{"app": "kept"}}, Spec: corev1.PodSpec{NodeName: r.Claim, Containers: []corev1.Container{{Name: "a", Image: "a"}}}}
-	all := intstr.FromInt32(1)
-	createAll(t, c, pod, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "kept", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
-		MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
-	}})
 	gone(t, p, instance.ID)
 	awaitNotice(t, of, instance.ID, cloud.Ended)
 	if _, err := get(t, c, infraGroup, "v1beta2", "DevMachine", r.Claim); !apierrors.IsNotFound(err) {
