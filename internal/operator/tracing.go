@@ -23,7 +23,7 @@ import (
 // tracingPatience is how long spans may take to be handed over when the process ends.
 const tracingPatience = time.Second
 
-// openTraces returns what follows decisions; nil: nobody asks. The journal is told when pods arrive; spans are handed
+// openTraces returns what follows decisions; nil: nobody asks. The journal is given the arrivals of pods; spans are handed
 // over if the environment says where they are to go. The variables, and what they mean, are those of OpenTelemetry's
 // specification. The function that it returns hands over what is left.
 func openTraces(ctx context.Context, version string, log *slog.Logger, j *journal.Journal) (*observe.Traces, func(), error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
-// arrivalsMost bounds how many arrivals wait for the next decision. Those beyond it are not told.
+// arrivalsMost bounds how many arrivals wait for the next decision. Those beyond it are dropped.
 const arrivalsMost = 10_000
 
 // Arrival is what happened, and when, until a pod was bound to the node that was launched for it.
@@ -23,13 +23,13 @@ type Arrival struct {
 	Launched, Registered, Initialized, Bound time.Time
 }
 
-// arrivals are those that are not told yet.
+// arrivals are those that no timeline has yet.
 type arrivals struct {
 	mu   sync.Mutex
 	list []*Arrival
 }
 
-// Arrived hands an arrival in, and returns at once. It is told with the next decision.
+// Arrived hands an arrival in, and returns at once. It is in the timeline with the next decision.
 func (j *Journal) Arrived(a *Arrival) {
 	if j == nil {
 		return
@@ -41,7 +41,7 @@ func (j *Journal) Arrived(a *Arrival) {
 	}
 }
 
-// take returns the arrivals that are not told yet.
+// take returns the arrivals that no timeline has yet.
 func (x *arrivals) take() []*Arrival {
 	x.mu.Lock()
 	defer x.mu.Unlock()

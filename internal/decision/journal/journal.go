@@ -81,7 +81,7 @@ type Journal struct {
 	opts  Options
 	queue chan handed
 	ids   numbering
-	// arrivals are told with the next decision.
+	// arrivals wait for the next decision.
 	arrivals arrivals
 	// snapshots is how many of those in the queue have their snapshots.
 	snapshots atomic.Int64

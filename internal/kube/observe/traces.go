@@ -27,7 +27,7 @@ const (
 // Spans are handed over when they end, and never waited for. A nil *Traces follows nothing.
 type Traces struct {
 	tracer trace.Tracer
-	// arrived is told of each pod that is bound when the node that was launched for it may take pods; nil: nobody is.
+	// arrived is given each pod that is bound when the node that was launched for it may take pods; nil: nobody is.
 	arrived func(*journal.Arrival)
 
 	mu     sync.Mutex // protects everything below

@@ -99,7 +99,7 @@ func TestATraceFollowsABatchFromItsTriggerToTheLastBind(t *testing.T) {
 	}
 }
 
-// TestWhenAPodArrived: it is told of a pod that is bound to a node that may take pods, and of no other.
+// TestWhenAPodArrived: a pod counts that is bound to a node that may take pods, and no other.
 func TestWhenAPodArrived(t *testing.T) {
 	t.Parallel()
 	var got []*journal.Arrival
