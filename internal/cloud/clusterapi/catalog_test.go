@@ -110,30 +110,44 @@ func TestCatalog(t *testing.T) {
 		"Proxmox":  {source{template: "kind: ProxmoxMachineTemplate, spec: {template: {spec: {numSockets: 2, numCores: 4, memoryMiB: 8192}}}", deployments: []string{""}}, "md-1 cpu 8000m memory 8192Mi pods 110; of pods 8000m 8192Mi; \"\" on-demand"},
 		"Nutanix":  {source{template: "kind: NutanixMachineTemplate, spec: {template: {spec: {vcpuSockets: 2, vcpusPerSocket: 1, memorySize: 4Gi}}}", deployments: []string{""}}, "md-1 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand"},
 		"KubeVirt": {source{template: "kind: KubevirtMachineTemplate, spec: {template: {spec: {virtualMachineTemplate: {spec: {template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 4Gi}}}}}}}}}", deployments: []string{""}}, "md-1 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand"},
-		"status.capacity comes before fields, with GPUs": {source{template: "kind: VSphereMachineTemplate, spec: {template: {spec: {numCPUs: 4, memoryMiB: 8192}}}, status: {capacity: {cpu: 3, nvidia.com/gpu: 1}}", deployments: []string{""}},
-			"md-1 cpu 3000m memory 8192Mi pods 110 nvidia.com/gpu 1; of pods 3000m 8192Mi; \"\" on-demand"},
-		"annotations come before all": {source{template: vsphere, deployments: []string{sized + ", " + prefix + `maxPods: "20", ` + prefix + `gpu-count: "2", ` + prefix + "gpu-type: example.com/fpga}"}},
-			"md-1 cpu 2000m memory 4096Mi pods 20 ephemeral-storage 10737418240 example.com/fpga 2; of pods 2000m 4096Mi; \"\" on-demand"},
-		"the class says what nobody else does": {source{template: bare, class: "{types: [{name: md-1, capacity: {cpu: 2, memory: 4Gi}, overhead: {cpu: 100m}}]}", deployments: []string{""}},
-			"md-1 cpu 2000m memory 4096Mi pods 110; of pods 1900m 4096Mi; \"\" on-demand"},
-		"nobody says": {source{template: bare, deployments: []string{"", sized + "}"}},
-			"md-2 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand\nMachineDeployment default/md-1: the cpu and memory of its nodes is not known: set the annotations capacity.cluster-autoscaler.kubernetes.io/cpu and capacity.cluster-autoscaler.kubernetes.io/memory, or spec.types of the node class, or have it make one node, from which it is learned"},
-		"the kubelet's arguments, as a list": {source{template: bare, kubelet: "[{name: kube-reserved, value: 'cpu=200m,memory=1Gi'}, {name: system-reserved, value: cpu=100m}, {name: eviction-hard, value: 'memory.available<100Mi'}, {name: max-pods, value: '30'}]", deployments: []string{sized + "}"}},
-			"md-1 cpu 2000m memory 4096Mi pods 30; of pods 1700m 2972Mi; \"\" on-demand"},
+		"status.capacity comes before fields, with GPUs": {
+			source{template: "kind: VSphereMachineTemplate, spec: {template: {spec: {numCPUs: 4, memoryMiB: 8192}}}, status: {capacity: {cpu: 3, nvidia.com/gpu: 1}}", deployments: []string{""}},
+			"md-1 cpu 3000m memory 8192Mi pods 110 nvidia.com/gpu 1; of pods 3000m 8192Mi; \"\" on-demand",
+		},
+		"annotations come before all": {
+			source{template: vsphere, deployments: []string{sized + ", " + prefix + `maxPods: "20", ` + prefix + `gpu-count: "2", ` + prefix + "gpu-type: example.com/fpga}"}},
+			"md-1 cpu 2000m memory 4096Mi pods 20 ephemeral-storage 10737418240 example.com/fpga 2; of pods 2000m 4096Mi; \"\" on-demand",
+		},
+		"the class says what nobody else does": {
+			source{template: bare, class: "{types: [{name: md-1, capacity: {cpu: 2, memory: 4Gi}, overhead: {cpu: 100m}}]}", deployments: []string{""}},
+			"md-1 cpu 2000m memory 4096Mi pods 110; of pods 1900m 4096Mi; \"\" on-demand",
+		},
+		"nobody says": {
+			source{template: bare, deployments: []string{"", sized + "}"}},
+			"md-2 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand\nMachineDeployment default/md-1: the cpu and memory of its nodes is not known: set the annotations capacity.cluster-autoscaler.kubernetes.io/cpu and capacity.cluster-autoscaler.kubernetes.io/memory, or spec.types of the node class, or have it make one node, from which it is learned",
+		},
+		"the kubelet's arguments, as a list": {
+			source{template: bare, kubelet: "[{name: kube-reserved, value: 'cpu=200m,memory=1Gi'}, {name: system-reserved, value: cpu=100m}, {name: eviction-hard, value: 'memory.available<100Mi'}, {name: max-pods, value: '30'}]", deployments: []string{sized + "}"}},
+			"md-1 cpu 2000m memory 4096Mi pods 30; of pods 1700m 2972Mi; \"\" on-demand",
+		},
 		"the kubelet's arguments, as a map": {source{template: bare, kubelet: "{kube-reserved: cpu=200m}", deployments: []string{sized + "}"}}, "md-1 cpu 2000m memory 4096Mi pods 110; of pods 1800m 4096Mi; \"\" on-demand"},
 		"one price annotation":              {source{template: bare, deployments: []string{sized + `, cluster.x-k8s.io/machine-current-price: "0.5"}`}}, small + " 0.5"},
 		"the other, before the class":       {source{template: bare, class: `{types: [{name: md-1, priceHourly: "0.7"}]}`, deployments: []string{sized + ", " + prefix + `price: "0.6"}`}}, small + " 0.6"},
 		"the price of the class":            {source{template: bare, class: `{types: [{name: md-1, priceHourly: "0.7"}]}`, deployments: []string{sized + "}"}}, small + " 0.7"},
-		"a price that is none": {source{template: bare, deployments: []string{sized + `, cluster.x-k8s.io/machine-current-price: "cheap"}`}},
-			small + "\nMachineDeployment default/md-1: its price counts as unknown: annotation cluster.x-k8s.io/machine-current-price: \"cheap\" is not a price in dollars an hour"},
+		"a price that is none": {
+			source{template: bare, deployments: []string{sized + `, cluster.x-k8s.io/machine-current-price: "cheap"}`}},
+			small + "\nMachineDeployment default/md-1: its price counts as unknown: annotation cluster.x-k8s.io/machine-current-price: \"cheap\" is not a price in dollars an hour",
+		},
 		"two of one type: the cheaper is what is offered": {source{template: bare, deployments: []string{
 			sized + ", " + prefix + "labels: node.kubernetes.io/instance-type=m, " + prefix + `price: "2"}`, sized + ", " + prefix + "labels: node.kubernetes.io/instance-type=m, " + prefix + `price: "1"}`,
 		}}, "m cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand 1"},
 		"two of one type that are not equal": {source{template: bare, deployments: []string{
 			sized + ", " + prefix + "labels: node.kubernetes.io/instance-type=m}", sized + ", " + prefix + "labels: 'node.kubernetes.io/instance-type=m,a=b'}",
 		}}, "m cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"\" on-demand\nMachineDeployment default/md-2: its instance type m is also that of default/md-1, which has other labels or another capacity: give one of them another label node.kubernetes.io/instance-type"},
-		"spot, in each failure domain of the Cluster": {source{template: bare, cluster: "status: {failureDomains: [{name: fd-1}, {name: fd-2, attributes: {topology.kubernetes.io/zone: z2}}]}", deployments: []string{sized + ", " + prefix + "labels: karpenter.sh/capacity-type=spot}"}},
-			"md-1 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"fd-1\" spot \"z2\" spot"},
+		"spot, in each failure domain of the Cluster": {
+			source{template: bare, cluster: "status: {failureDomains: [{name: fd-1}, {name: fd-2, attributes: {topology.kubernetes.io/zone: z2}}]}", deployments: []string{sized + ", " + prefix + "labels: karpenter.sh/capacity-type=spot}"}},
+			"md-1 cpu 2000m memory 4096Mi pods 110; of pods 2000m 4096Mi; \"fd-1\" spot \"z2\" spot",
+		},
 		"a paused MachineDeployment": {source{template: bare, deployments: []string{sized + `, cluster.x-k8s.io/paused: ""}`}}, small + " unavailable\nMachineDeployment default/md-1: it is paused"},
 		"a paused Cluster":           {source{template: bare, cluster: "spec: {paused: true}", deployments: []string{sized + "}"}}, small + " unavailable\nMachineDeployment default/md-1: its Cluster c is paused"},
 	} {
