@@ -39,6 +39,9 @@ func (r *reboots) observe(kind string, was, is client.Object) {
 		if before != nil && before.Spec.NodeName == "" && before.Labels[cluster.AppLabel] != "" && (after == nil || after.Spec.NodeName != "") {
 			r.waited = append(r.waited, waited{before, r.w.at})
 		}
+		if before != nil && before.Spec.NodeName != "" && after == nil {
+			r.gone = append(r.gone, waited{before, r.w.at})
+		}
 	case "NodeClaim":
 		before, _ := was.(*karpenterv1.NodeClaim)
 		after, _ := is.(*karpenterv1.NodeClaim)
@@ -179,7 +182,8 @@ func (r *reboots) givesUp(nc *karpenterv1.NodeClaim) {
 // check: a reboot ends.
 func (r *reboots) check() {
 	w := r.w
-	r.waited = slices.DeleteFunc(r.waited, func(p waited) bool { return w.at.Sub(p.until) > blind })
+	old := func(p waited) bool { return w.at.Sub(p.until) > blind }
+	r.waited, r.gone = slices.DeleteFunc(r.waited, old), slices.DeleteFunc(r.gone, old)
 	for _, nc := range cluster.All[*karpenterv1.NodeClaim](w.api) {
 		b := r.underway[nc.Name]
 		if b == nil {
@@ -228,6 +232,9 @@ func (r *reboots) created(nc *karpenterv1.NodeClaim) {
 	}
 	if w.cluster.Scheduler.FitTogether(waiting) == len(waiting) {
 		return
+	}
+	for _, p := range r.gone { // the product may not know that they have left their room
+		back = append(back, p.pod)
 	}
 	if len(back) > 1 { // where they only just fit, the order in which they are placed decides
 		back = append(back, slices.MinFunc(back, func(a, b *corev1.Pod) int {

@@ -307,8 +307,8 @@ type reboots struct {
 	// underway are the reboots that have begun, by NodeClaim; begun is when each life of the product began some.
 	underway map[string]*reboot
 	begun    map[begunBy][]time.Time
-	// waited are pods that had no node until a moment ago.
-	waited []waited
+	// waited are pods that had no node until a moment ago, gone those that had one, and are no more.
+	waited, gone []waited
 }
 
 // reboot is one of a NodeClaim that has begun.
@@ -333,7 +333,7 @@ type begunBy struct {
 	claim types.UID
 }
 
-// waited is a pod that had no node until a time.
+// waited is a pod that had no node, or one, until a time.
 type waited struct {
 	pod   *corev1.Pod
 	until time.Time
