@@ -37,7 +37,7 @@ var mutants = []struct {
 	{Mutant{Name: "the launch token is forgotten", Launch: func(w *World, r *cloud.LaunchRequest) {
 		w.Stats["mutant"]++
 		r.Token += fmt.Sprint("-", w.Stats["mutant"])
-	}}, 1},
+	}}, 6},
 	{Mutant{Name: "pods are deleted instead of evicted", Evict: func(w *World, pod *corev1.Pod) bool {
 		_ = w.process.client.Delete(w.process.ctx, pod)
 		return true
@@ -64,7 +64,7 @@ var mutants = []struct {
 			return nil
 		}
 		return data
-	})}, 2},
+	})}, 10},
 	{Mutant{Name: "a replacement counts before it is ready", See: claim(func(_ *World, nc *karpenterv1.NodeClaim) {
 		if nc.Annotations[replacesKey] != "" {
 			set(nc, initialized)
@@ -78,7 +78,7 @@ var mutants = []struct {
 		if p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
 		}
-	})}, 3},
+	})}, 4},
 	{Mutant{Name: "instances are not ended", Terminate: func(string) (bool, error) { return true, cloud.ErrNotFound }}, 1},
 	{Mutant{Name: "nothing rests", Pause: func(time.Duration) time.Duration { return time.Millisecond }}, 1},
 	{Mutant{Name: "the clock goes twice as fast", Now: func(t time.Time) time.Time { return t.Add(t.Sub(start)) }}, 2},
@@ -121,7 +121,7 @@ var mutants = []struct {
 			a.Spec.NodeName = "elsewhere"
 		}
 	}}, 1},
-	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 9},
+	{Mutant{Name: "a leader that stood still goes on", Unfenced: true}, 1},
 	{Mutant{Name: "quarantines are forgotten", Unquarantined: true}, seedHeavy},
 	{Mutant{Name: "limits of static pools are not known", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) { np.Spec.Limits = nil })}, 1},
 	{Mutant{Name: "static pools seem to ask for one node more", With: []Fault{StaticPools}, See: staticPools(func(np *karpenterv1.NodePool) {
@@ -149,15 +149,15 @@ var mutants = []struct {
 			cb.Generation += int64(more)
 			cb.Spec.Replicas = new(chunksMost + more)
 		}
-	})}, 3},
+	})}, 11},
 	{Mutant{Name: "a gang seems to need one pod", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, 1) })}, 1},
 	{Mutant{Name: "the pods of every PodGroup seem to be disrupted one by one", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { g.Spec.DisruptionMode = nil })}, 7},
 	{Mutant{Name: "pods that run seem to be of no gang", With: []Fault{Gangs}, See: pod(func(_ *World, p *corev1.Pod) {
 		if p.Spec.NodeName != "" {
 			p.Spec.SchedulingGroup = nil
 		}
-	})}, 5},
-	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 1},
+	})}, 1},
+	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 2},
 	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots, NeverBoots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, w.at)
 	})}, 38},
@@ -207,8 +207,8 @@ var mutants = []struct {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
 		}
-	}}, 1},
-	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 15},
+	}}, 12},
+	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 6},
 	{Mutant{Name: "provisional IDs are taken for provider IDs", With: []Fault{LateIDs}, Answer: func(i *cloud.Instance) { i.Provisional = false }}, 1},
 	{Mutant{Name: "late failures are not seen", With: []Fault{LateFailures, ShortAtFirst}, Answer: func(i *cloud.Instance) { i.Failed = nil }}, 1},
 	{Mutant{Name: "late failures are of another place", With: []Fault{LateFailures, ShortAtFirst}, Failed: func(f *cloud.Failure) {

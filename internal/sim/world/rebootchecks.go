@@ -39,7 +39,7 @@ func (r *reboots) observe(kind string, was, is client.Object) {
 		if before != nil && before.Spec.NodeName == "" && before.Labels[cluster.AppLabel] != "" && (after == nil || after.Spec.NodeName != "") {
 			r.waited = append(r.waited, waited{before, r.w.at})
 		}
-		if before != nil && before.Spec.NodeName != "" && after == nil {
+		if before != nil && before.Spec.NodeName != "" && after == nil && r.of(r.w.cloud.byNode[before.Spec.NodeName]) == nil {
 			r.gone = append(r.gone, waited{before, r.w.at})
 		}
 	case "NodeClaim":
@@ -233,7 +233,7 @@ func (r *reboots) created(nc *karpenterv1.NodeClaim) {
 	if w.cluster.Scheduler.FitTogether(waiting) == len(waiting) {
 		return
 	}
-	for _, p := range r.gone { // the product may not know that they have left their room
+	for _, p := range r.gone { // the product may not know that they have left their room on other nodes
 		back = append(back, p.pod)
 	}
 	if len(back) > 1 { // where they only just fit, the order in which they are placed decides

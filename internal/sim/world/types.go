@@ -307,7 +307,7 @@ type reboots struct {
 	// underway are the reboots that have begun, by NodeClaim; begun is when each life of the product began some.
 	underway map[string]*reboot
 	begun    map[begunBy][]time.Time
-	// waited are pods that had no node until a moment ago, gone those that had one, and are no more.
+	// waited are pods that had no node until a moment ago, gone those that had one, which does not reboot, and are no more.
 	waited, gone []waited
 }
 
