@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -61,4 +62,31 @@ func (s *Supplies) Take(p *Pool, want label.Requirements, types []string) bool {
 		}
 	}
 	return false
+}
+
+// HoldSupplies takes from the supplies what a NodeClaim of the pool would, for what the snapshot's Nodes
+// do not show. The snapshot's pools must be its own.
+func HoldSupplies(snap *Snapshot, p *Pool, want label.Requirements, types []string) {
+	s := SuppliesLeft(snap)
+	if s.Left == nil {
+		return
+	}
+	before := maps.Clone(s.Left)
+	s.Take(p, want, types)
+	for i := range snap.Pools {
+		pool := &snap.Pools[i]
+		pool.Types = slices.Clone(pool.Types)
+		for k, t := range pool.Types {
+			less := *t
+			less.Offerings = slices.Clone(t.Offerings)
+			for n := range less.Offerings {
+				o := &less.Offerings[n]
+				o.Draws = slices.Clone(o.Draws)
+				for d := range o.Draws {
+					o.Draws[d].Left -= before[o.Draws[d].Supply] - s.Left[o.Draws[d].Supply]
+				}
+			}
+			pool.Types[k] = &less
+		}
+	}
 }

@@ -103,25 +103,29 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 // closingTaint stands for the disrupted taint.
 const closingTaint = "dovetail.sh/to-be-replaced"
 
-// holdLaunches takes from the limits what the launches of a command may need of them.
+// holdLaunches takes from the limits and the supplies what the launches of a command may need of them.
 func (o *overlay) holdLaunches(launches []plan.Launch) {
 	for i := range launches {
 		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
 			hold(o.snap, p.Name, largest(p, launches[i].Types))
+			cluster.HoldSupplies(o.snap, p, launches[i].Requirements, launches[i].Types)
 		}
 	}
 }
 
-// withinLimits reports whether the limits allow the launches of a command, beside all nodes that exist
+// withinLimits reports whether the limits, and the supplies, allow the launches of a command, beside all nodes that exist
 // and what earlier commands launch.
 func (o *overlay) withinLimits(launches []plan.Launch) bool {
-	room := Room(o.snap)
+	room, supplies := Room(o.snap), cluster.SuppliesLeft(o.snap)
 	for i := range launches {
+		p, known := o.snap.PoolByName(launches[i].Pool)
+		if known && supplies.Left != nil && !supplies.Take(p, launches[i].Requirements, launches[i].Types) {
+			return false
+		}
 		left, limited := room[launches[i].Pool]
 		if !limited {
 			continue
 		}
-		p, _ := o.snap.PoolByName(launches[i].Pool)
 		takeNode(left, largest(p, launches[i].Types))
 		for _, n := range left {
 			if n < 0 {

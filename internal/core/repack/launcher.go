@@ -1,6 +1,9 @@
 package repack
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -79,6 +82,9 @@ func (s *Launcher) sumOfUnplaced() (sum topology.Sum) {
 		for _, left := range p.Left {
 			sum = sum.Add(uint64(left))
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.inv.model.Supplies)) {
+		sum = sum.Add(uint64(s.inv.model.Supplies[name]))
 	}
 	return sum
 }
