@@ -16,10 +16,11 @@ DEVCLUSTER_SOURCES := $(shell find devcluster -type f -not -name '*_test.go' -no
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# Another target's tests may run the program meanwhile: they find it whole, the one before or the new one.
 .PHONY: build
 build: bin/devcluster ## build bin/dovetail and bin/devcluster
 	@echo "building dovetail…"
-	@tools/progress.sh "building dovetail" go build -v -o bin/dovetail ./cmd/dovetail
+	@tools/progress.sh "building dovetail" go build -v -o bin/dovetail.$$$$ ./cmd/dovetail && mv bin/dovetail.$$$$ bin/dovetail
 
 bin/devcluster: $(DEVCLUSTER_SOURCES)
 	@echo "building the dev cluster (the first build compiles Kubernetes: 5 to 10 minutes on 2 cores)…"
@@ -247,16 +248,19 @@ bin/image:
 	go -C tools/image run . -source ../../cmd/dovetail -output "$(CURDIR)/bin/image" -version 0.1.0-dev -revision "$(REVISION)" -created "$(CREATED)" -platforms linux/$(shell go env GOARCH)
 
 .PHONY: bin/capi
-bin/capi:
+bin/capi: bin/capi/dev
+
+bin/capi/dev: tools/capi/go.mod tools/capi/go.sum
 	@echo "building Cluster API's controllers (the first build takes 5 to 10 minutes on 2 cores)…"
 	mkdir -p bin/capi/crds
-	go -C tools/capi build -o $(CURDIR)/bin/capi/core sigs.k8s.io/cluster-api/core
-	go -C tools/capi build -o $(CURDIR)/bin/capi/dev sigs.k8s.io/cluster-api/test/infrastructure/docker
+	go -C tools/capi mod download sigs.k8s.io/cluster-api sigs.k8s.io/cluster-api/test
 	for dir in "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core" "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker"; do cp -f "$$dir"/config/crd/bases/*.yaml bin/capi/crds/; done
 	chmod -R u+w bin/capi
+	@tools/progress.sh "building Cluster API's controllers" go -C tools/capi build -v -ldflags "-s -w" -o $(CURDIR)/bin/capi/core sigs.k8s.io/cluster-api/core
+	@tools/progress.sh "building those of its Dev provider" go -C tools/capi build -v -ldflags "-s -w" -o $(CURDIR)/bin/capi/dev sigs.k8s.io/cluster-api/test/infrastructure/docker
 
 .PHONY: test-capi
-# One package at a time: the Dev provider serves its clusters on ports from 20000 on.
+# One package at a time: the Dev provider listens on the ports 19000 and 20000, which no flag changes.
 test-capi: build bin/capi ## test the provider clusterapi against Cluster API's own controllers and its Dev provider
 	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi $(TEST) -p 1 -run '^TestClusterAPI' ./internal/cloud/clusterapi ./test/e2e | $(REPORT)
 

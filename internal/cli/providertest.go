@@ -14,9 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -173,24 +171,6 @@ func (in *providerTest) cluster(opts *wiretest.Options) error {
 	return nil
 }
 
-// classFile is a reader of the objects of a file.
-type classFile struct {
-	client.Reader
-	objects []*unstructured.Unstructured
-}
-
-// Get returns the object of a kind and name.
-func (f *classFile) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	want := into.GetObjectKind().GroupVersionKind()
-	for _, o := range f.objects {
-		if o.GroupVersionKind() == want && o.GetName() == key.Name {
-			o.DeepCopyInto(into.(*unstructured.Unstructured))
-			return nil
-		}
-	}
-	return apierrors.NewNotFound(schema.GroupResource{Group: want.Group, Resource: want.Kind}, key.Name)
-}
-
 func readClasses(stdin io.Reader, path string) (client.Reader, error) {
 	in := stdin
 	if path != "-" {
@@ -201,7 +181,7 @@ func readClasses(stdin io.Reader, path string) (client.Reader, error) {
 		defer func() { _ = file.Close() }()
 		in = file
 	}
-	f := &classFile{}
+	f := &objectFiles{}
 	decoder := utilyaml.NewYAMLOrJSONDecoder(in, 4096)
 	for {
 		o := &unstructured.Unstructured{}

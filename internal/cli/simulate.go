@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
@@ -33,21 +34,21 @@ func newSimulate() *cobra.Command {
 		Short: "Say what would be launched for pods, at what price, and why",
 		Long: `Read pods, nodes and pools from files, or from a cluster (--live), and say what the
 controller would launch for them, with the same solver. Nothing is changed, and of a cloud
-only --provider-address asks something.
+only --provider-address and Cluster API's objects are asked for.
 
 The table shows nodes by type and zone with their pods and price, the lower bound on the
 price, what first-fit-decreasing would pay, and why pods are refused.
 
 Manifests (-f) are NodePools and what makes pods: Deployments, StatefulSets, Jobs, Pods;
 DaemonSets, PodGroups and running Nodes; or what dovetail snapshot wrote. What can be
-launched comes from the catalog that the nodeClassRef of each NodePool asks for (EC2NodeClass:
-that of EC2, else that of kwok), from the one of --catalog, or from the provider in another
-process at --provider-address, if the node class is of its kind.
+launched comes from the catalog that each nodeClassRef asks for (EC2NodeClass: that of EC2,
+else that of kwok), from --catalog, from the provider at --provider-address for its kinds
+of class, or for ClusterAPINodeClass from Cluster API's objects: in the management cluster
+of --cluster-api-kubeconfig or --cluster-api-url, else that of --live, or among -f.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
-table says for how many pods of each there is room, for how many nodes are launched, and why
-there is none for the others. With StaticCapacity=true, NodePools with replicas have the
-nodes that they are missing, and pods may go there.
+table says for how many pods of each, by how many nodes that are launched, and why not for
+the others. With StaticCapacity=true, NodePools with replicas get the nodes they miss.
 
 With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.
@@ -66,7 +67,7 @@ was refused, 2 when the input is wrong.`,
 			if output != simulate.Table && output != simulate.JSON {
 				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", output))
 			}
-			if err := input.validate(premium); err != nil {
+			if err := input.validate(cmd.Flags(), premium); err != nil {
 				return wrongUse(cmd, err)
 			}
 			done := reportWhenLong(cmd.ErrOrStderr(), "reading")
@@ -95,12 +96,22 @@ was refused, 2 when the input is wrong.`,
 }
 
 // validate reports what is wrong with the flags.
-func (in *simulateInput) validate(premium float64) error {
+func (in *simulateInput) validate(given *pflag.FlagSet, premium float64) error {
 	if !(premium >= 0 && premium <= 1) {
 		return fmt.Errorf("--resilience-premium is %g, must be 0 to 1", premium)
 	}
 	if in.scenario != "" && in.remote.address != "" {
 		return errors.New("--provider-address is for -f and --live: a scenario has its instance types")
+	}
+	source := ""
+	switch {
+	case in.scenario != "":
+		source = "--scenario"
+	case in.catalog != "":
+		source = "--catalog"
+	}
+	if err := in.management.validate(given, source); err != nil {
+		return err
 	}
 	if in.sources() != 1 {
 		return errors.New("nothing or too much to simulate: give either --scenario or -f or --live")
@@ -147,6 +158,7 @@ type simulateInput struct {
 	manifests                     []string
 	live                          bool
 	remote                        remoteInput
+	management                    clusterAPIInput
 }
 
 func (in *simulateInput) addFlags(cmd *cobra.Command) {
@@ -154,6 +166,7 @@ func (in *simulateInput) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVarP(&in.manifests, "filename", "f", nil, "manifests: a file, or a directory with all that is below it")
 	cmd.Flags().StringVar(&in.catalog, "catalog", "", "what can be launched with -f or --live: kwok, or ec2 (us-east-1, Linux, prices of May 2025); empty: the one of each NodePool's nodeClassRef, kwok where there is none")
 	in.remote.addFlags(cmd.Flags())
+	in.management.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&in.live, "live", false, "read the cluster that --kubeconfig leads to, as dovetail snapshot does; nothing is changed there")
 	cmd.Flags().StringVar(&in.gates, "feature-gates", "", "with -f or --live: the controller's, of which CapacityBuffer and StaticCapacity decide something here; Name=true|false, comma separated")
 	cmd.Flags().StringVar(&in.kubeconfig, "kubeconfig", "", "how to reach the cluster; empty: KUBECONFIG, ~/.kube/config or the pod's own account")
@@ -192,25 +205,34 @@ func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
 		}
 		reader, read = cluster, func() (simulate.Case, error) { return simulate.Live(ctx, cluster, host, types, time.Now()) }
 	}
-	if in.remote.address == "" {
-		return read()
+	var offered []*providerTypes
+	if in.catalog == "" {
+		offered = append(offered, in.clusterAPI(ctx))
 	}
-	if !in.live {
-		others, err := simulate.Others(in.manifests)
+	if in.remote.address != "" {
+		if !in.live {
+			others, err := simulate.Others(in.manifests)
+			if err != nil {
+				return simulate.Case{}, err
+			}
+			reader = &objectFiles{objects: others}
+		}
+		remote, err := in.remote.connect(ctx, reader)
 		if err != nil {
 			return simulate.Case{}, err
 		}
-		reader = &classFile{objects: others}
+		defer remote.close()
+		offered = append(offered, remote)
 	}
-	offered, err := in.remote.connect(ctx, reader)
-	if err != nil {
-		return simulate.Case{}, err
+	for _, p := range offered {
+		p.join(&types)
 	}
-	defer offered.close()
-	offered.join(&types)
 	c, err := read()
-	if offered.failed != nil {
-		err = offered.failed
+	for _, p := range offered {
+		c.Notes = append(c.Notes, p.notes...)
+		if p.failed != nil {
+			err = p.failed
+		}
 	}
 	return c, err
 }

@@ -10,11 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
-	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
 // remoteInput is the provider in another process whose instance types count for its node classes.
@@ -33,21 +31,11 @@ func (in *remoteInput) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&in.plaintext, "provider-plaintext", false, "connect to dns:/// without TLS; to this computer only")
 }
 
-// remoteTypes is what a provider in another process offers.
-type remoteTypes struct {
-	ctx      context.Context //nolint:containedctx // that of the command
-	kinds    map[schema.GroupKind]bool
-	provider cloud.Provider
-	// failed is the first error.
-	failed error
-	close  func()
-}
-
 // errReadOnly is the answer to what simulate never asks.
 var errReadOnly = errors.New("simulate launches nothing and ends nothing")
 
 // connect asks the provider what it is. Node classes are read from classes.
-func (in *remoteInput) connect(ctx context.Context, classes client.Reader) (*remoteTypes, error) {
+func (in *remoteInput) connect(ctx context.Context, classes client.Reader) (*providerTypes, error) {
 	link, err := remote.Open(remote.Options{
 		Address: in.address, Files: in.files, Plaintext: in.plaintext, Cluster: remote.Cluster{Name: "simulate", UID: "simulate"}, Version: version, Now: time.Now,
 	})
@@ -59,40 +47,17 @@ func (in *remoteInput) connect(ctx context.Context, classes client.Reader) (*rem
 		_ = link.Close()
 		return nil, fmt.Errorf("provider at %s: %w", in.address, err)
 	}
-	r := &remoteTypes{ctx: ctx, kinds: map[schema.GroupKind]bool{}, provider: remote.New(link, d, classes, func() error { return errReadOnly })}
-	r.close = func() {
-		r.provider.(interface{ Close() }).Close()
-		_ = link.Close()
+	p := remote.New(link, d, classes, func() error { return errReadOnly })
+	r := &providerTypes{
+		kinds: map[schema.GroupKind]bool{}, vocabulary: p.Vocabulary(),
+		ask: func(class cloud.ClassRef) ([]*catalog.Type, error) { return p.Types(ctx, class) },
+		close: func() {
+			p.(interface{ Close() }).Close()
+			_ = link.Close()
+		},
 	}
 	for _, kind := range d.ClassKinds {
 		r.kinds[kind.GroupKind()] = true
 	}
 	return r, nil
-}
-
-// join adds what the provider offers to a catalog, in place of what it has for the provider's kinds of node classes.
-func (r *remoteTypes) join(to *simulate.Catalog) {
-	others, all := to.TypesOf, to.Types
-	to.TypesOf = func(np *karpenterv1.NodePool) []*catalog.Type {
-		class := np.Spec.Template.Spec.NodeClassRef
-		switch {
-		case class != nil && r.kinds[schema.GroupKind{Group: class.Group, Kind: class.Kind}]:
-			return r.types(np.Name, cloud.ClassRef{Group: class.Group, Kind: class.Kind, Name: class.Name})
-		case others != nil:
-			return others(np)
-		default:
-			return all
-		}
-	}
-	own := r.provider.Vocabulary()
-	to.Vocabulary.WellKnown = append(own.WellKnown, to.Vocabulary.WellKnown...)
-	to.Vocabulary.RestrictedDomains = append(own.RestrictedDomains, to.Vocabulary.RestrictedDomains...)
-}
-
-func (r *remoteTypes) types(pool string, class cloud.ClassRef) []*catalog.Type {
-	types, err := r.provider.Types(r.ctx, class)
-	if err != nil && r.failed == nil {
-		r.failed = fmt.Errorf("instance types for NodePool %s: %w", pool, err)
-	}
-	return types
 }

@@ -32,7 +32,7 @@ func newClusterAPI(mgr manager.Manager, opts *Options) (cloud.Provider, error) {
 // written to either is fenced, and nothing is in observe mode.
 func (o *Options) managementConfig(own *rest.Config) (*rest.Config, error) {
 	s := &o.Settings
-	config, err := s.management()
+	config, err := s.Management()
 	switch {
 	case err != nil:
 		return nil, err

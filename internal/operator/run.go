@@ -241,11 +241,11 @@ func (o *Options) identify() error {
 func openRecords(ctx context.Context, opts *Options, m *observe.Metrics) (func(), error) {
 	var err error
 	var closeTraces, closeJournal func()
-	if opts.traces, closeTraces, err = openTraces(ctx, opts.Version, opts.Log); err != nil {
+	if opts.journal, closeJournal, err = openJournal(ctx, opts, m); err != nil {
 		return nil, err
 	}
-	if opts.journal, closeJournal, err = openJournal(ctx, opts, m); err != nil {
-		closeTraces()
+	if opts.traces, closeTraces, err = openTraces(ctx, opts.Version, opts.Log, opts.journal); err != nil {
+		closeJournal()
 		return nil, err
 	}
 	return func() { closeTraces(); closeJournal() }, nil

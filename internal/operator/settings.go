@@ -203,7 +203,7 @@ func (s *Settings) Validate() error {
 		durations = fmt.Errorf("--batch-idle-duration is %s and --batch-max-duration %s; they may be 0s or more", s.BatchIdleDuration, s.BatchMaxDuration)
 	}
 	return cmp.Or(
-		s.validateProviders(), s.validateAWS(s.uses(providerAWS)), s.validateRemote(s.uses(providerRemote)), s.validateClusterAPI(s.uses(providerClusterAPI)),
+		s.validateProviders(), s.validateAWS(s.uses(providerAWS)), s.validateRemote(s.uses(providerRemote)), s.ValidateClusterAPI(s.uses(providerClusterAPI)),
 		oneOf("mode", s.Mode, "", ModeActive, ModeObserve),
 		oneOf("metrics-level", s.MetricsLevel, "", observe.LevelEssential, observe.LevelDefault, observe.LevelAll),
 		oneOf("log-format", s.LogFormat, "", formatJSON, formatConsole),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -22,6 +23,9 @@ type ClusterAPISettings struct {
 	ClusterAPIPricesFile               string
 }
 
+// AddClusterAPIFlags adds only the settings of the provider clusterapi to a flag set.
+func (s *Settings) AddClusterAPIFlags(fs *pflag.FlagSet) { s.addClusterAPIFlags(adder{fs, s}) }
+
 func (s *ClusterAPISettings) addClusterAPIFlags(a adder) {
 	a.text(&s.ClusterAPIKubeconfig, "cluster-api-kubeconfig", "", "clusterapi: kubeconfig of the management cluster; empty: --cluster-api-url, or if that is empty, too, the cluster that the controller is for")
 	a.text(&s.ClusterAPIURL, "cluster-api-url", "", "clusterapi: the management cluster's API server, https://host:port")
@@ -32,9 +36,9 @@ func (s *ClusterAPISettings) addClusterAPIFlags(a adder) {
 	a.text(&s.ClusterAPIPricesFile, "cluster-api-prices-file", "", "clusterapi: file with prices in dollars an hour by name of instance type, YAML or JSON, for those that have no other; it is read again when types are")
 }
 
-// validateClusterAPI returns an error that names the flag and what it may be, if the
+// ValidateClusterAPI returns an error that names the flag and what it may be, if the
 // provider is used.
-func (s *ClusterAPISettings) validateClusterAPI(isUsed bool) error {
+func (s *ClusterAPISettings) ValidateClusterAPI(isUsed bool) error {
 	if !isUsed {
 		return nil
 	}
@@ -59,8 +63,8 @@ func (s *ClusterAPISettings) validateClusterAPI(isUsed bool) error {
 	return nil
 }
 
-// management returns how the management cluster is reached; nil: it is the controller's own.
-func (s *ClusterAPISettings) management() (*rest.Config, error) {
+// Management returns how the management cluster is reached; nil: it is the controller's own.
+func (s *ClusterAPISettings) Management() (*rest.Config, error) {
 	switch {
 	case s.ClusterAPIKubeconfig != "":
 		config, err := clientcmd.BuildConfigFromFlags("", s.ClusterAPIKubeconfig)

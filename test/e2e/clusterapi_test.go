@@ -5,6 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +108,7 @@ func newFleet(t *testing.T) *fleet {
 			t.Fatal(err)
 		}
 	}
+	f.simulate(cluster.Kubeconfig)
 	f.start()
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), f.client) })
 	f.stage("the pool is ready")
@@ -114,6 +118,25 @@ func newFleet(t *testing.T) *fleet {
 		}
 	})
 	return f
+}
+
+// simulate asks what would be launched: of manifests whose MachineDeployments are in the management cluster, and of the cluster,
+// which has no pods yet and is its own management cluster.
+func (f *fleet) simulate(kubeconfig string) {
+	f.t.Helper()
+	const manifests = `{apiVersion: karpenter.cluster.x-k8s.io/v1alpha1, kind: ClusterAPINodeClass, metadata: {name: default}}
+---
+{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: default}, spec: {template: {spec: {requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [metal]}], nodeClassRef: {group: karpenter.cluster.x-k8s.io, kind: ClusterAPINodeClass, name: default}}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a, resources: {requests: {cpu: 3}}}]}}
+`
+	file := filepath.Join(f.t.TempDir(), "manifests.yaml")
+	noError(f.t, os.WriteFile(file, []byte(manifests), 0o600))
+	said := expect(f.t, 0, "simulate", "-f", file, "--cluster-api-kubeconfig", kubeconfig, "--cluster-api-namespace", capi.Namespace)
+	if want := "1 node would be launched for 1 pod"; !strings.Contains(said, want) || !strings.Contains(said, capi.Metal) {
+		f.t.Errorf("simulate says\n%s\nwant that %s, of type %s", said, want, capi.Metal)
+	}
+	expect(f.t, 0, "simulate", "--live", "--kubeconfig", kubeconfig)
 }
 
 // fleetPool is a pool of the nodes that come, all of which may go at once.

@@ -14,9 +14,10 @@ import (
 
 // Free ports are looked for here: below the range from which Linux takes the ports of
 // outgoing connections (32768 up), since one of those could have our port just when a
-// stopped cluster wants it back.
+// stopped cluster wants it back. The Dev provider of Cluster API, which tests run beside dev clusters,
+// takes those from 20000 on.
 const (
-	portFirst = 20000
+	portFirst = 20100
 	portLast  = 31999
 	portTries = 100
 )

@@ -241,6 +241,16 @@ func notices(t *testing.T, c client.WithWatch) {
 	if failed.Failure == nil || failed.Failure.Kind != cloud.NoCapacity || !strings.Contains(failed.Failure.Message, "no host is left") {
 		t.Errorf("the failure is %+v, want that of the infrastructure provider", failed.Failure)
 	}
+	instance := settled(t, p, later.ID)
+	testkit.Eventually(t, patience, func() error {
+		o := machine(t, c, "story-accepts-0")
+		all, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		set(t, o, append(all, any(map[string]any{"type": "OwnerRemediated", "status": "False", "reason": "WaitingForRemediation", "lastTransitionTime": "2026-01-01T00:00:00Z"})), "status", "conditions")
+		return c.Status().Update(t.Context(), o)
+	})
+	if n := awaitNotice(t, of, instance.ID, cloud.MaintenanceScheduled); !n.Ends.Equal(time.Date(2026, 1, 1, 0, 10, 0, 0, time.UTC)) {
+		t.Errorf("a Machine whose health check has failed is to be replaced by %s, want ten minutes after that", n.Ends)
+	}
 	if !later.Provisional || !never.Provisional {
 		t.Errorf("launched %+v and %+v, want provisional IDs", later, never)
 	}
@@ -553,6 +563,17 @@ func foreign(t *testing.T, c client.WithWatch) {
 	if m := machine(t, c, r.Claim); m.GetDeletionTimestamp() != nil {
 		t.Error("the Machine of somebody else was deleted")
 	}
+	first := request(t, p, "foreign", 1)
+	instance := launch(t, p, first)
+	later := first
+	later.Token = "of a NodeClaim of the same name"
+	if err := p.Launch(t.Context(), []cloud.LaunchRequest{later})[0].Err; !errors.As(err, &failure) || failure.Kind != cloud.Rejected {
+		t.Errorf("launch for another NodeClaim of that name: %v, want a refusal", err)
+	}
+	if m := machine(t, c, first.Claim); m.GetDeletionTimestamp() != nil {
+		t.Error("the Machine of another NodeClaim was deleted")
+	}
+	gone(t, p, instance.ID)
 }
 
 func brokenOff(t *testing.T, c client.WithWatch) {

@@ -8,10 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 )
 
 // Examined is what a class would launch from, for somebody who looks before the controller runs.
 type Examined struct {
+	// Types are the instance types. Without any, Unusable says why.
+	Types    []*catalog.Type
+	Unusable string
 	// Selected are the MachineDeployments that the class selects, namespace/name, sorted.
 	Selected []string
 	// Notes say which of them cannot be launched from, and why.
@@ -29,7 +33,10 @@ func Examine(ctx context.Context, p *Provider, class *clusterapiv1alpha1.Cluster
 		return nil, err
 	}
 	l := newListing(f)
-	s := &Examined{Notes: l.notes, Clones: map[schema.GroupKind]schema.GroupKind{}}
+	s := &Examined{Types: l.types, Notes: l.notes, Clones: map[schema.GroupKind]schema.GroupKind{}}
+	if !l.usable() {
+		s.Unusable = nothingUsable(l)
+	}
 	for i := range f.candidates {
 		c := &f.candidates[i]
 		s.Selected = append(s.Selected, c.key.String())

@@ -60,13 +60,18 @@ func object(t testing.TB, format string, args ...any) *unstructured.Unstructured
 // kubeadm and kubelet do with what they make. The infrastructure template says how: spec.delaySeconds until
 // there is a provider ID, spec.shortage for none ever, spec.cpus and spec.memory of the node.
 type fakeCAPI struct {
-	t       *testing.T
-	client  client.Client
+	t      *testing.T
+	client client.Client
+	// nodes is the cluster that has the Nodes; nil: the same.
+	nodes   client.Client
 	version string
 }
 
 // run works until the test ends.
 func (f *fakeCAPI) run() {
+	if f.nodes == nil {
+		f.nodes = f.client
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	done := make(chan struct{})
 	go func() {
@@ -178,7 +183,7 @@ func (f *fakeCAPI) join(ctx context.Context, m, infra, config *unstructured.Unst
 		corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("110"),
 	}
 	node.Status.Allocatable = node.Status.Capacity
-	if err := f.client.Create(ctx, node); err != nil {
+	if err := f.nodes.Create(ctx, node); err != nil {
 		return err
 	}
 	_ = unstructured.SetNestedField(m.Object, node.Name, "status", "nodeRef", "name")
@@ -201,7 +206,7 @@ func (f *fakeCAPI) finalize(ctx context.Context, m *unstructured.Unstructured) e
 			return err
 		}
 	}
-	if err := f.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.GetName()}}); client.IgnoreNotFound(err) != nil {
+	if err := f.nodes.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.GetName()}}); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	m.SetFinalizers(nil)

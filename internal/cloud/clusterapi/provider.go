@@ -40,6 +40,8 @@ const (
 	listingFresh = 5 * time.Second
 	// classesMax bounds the classes of which something is kept.
 	classesMax = 256
+	// readMost is how long the read of a class from the manager's cache may take.
+	readMost = time.Second
 )
 
 // Options are what a Provider needs beside a client.
@@ -146,19 +148,31 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	return []cloud.RepairPolicy{policy, unknown}
 }
 
-// Patience returns how long launches of a class may take.
+// Patience returns how long launches of a class may take. A class that this process has not read yet, after a restart, is
+// read from the manager's cache: the default would end launches that the class gives more time.
 func (p *Provider) Patience(ref cloud.ClassRef) lifecycle.Patience {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if patience, ok := p.patience[ref.Name]; ok {
+	patience, ok := p.patience[ref.Name]
+	p.mu.Unlock()
+	if ok {
 		return patience
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), readMost)
+	defer cancel()
+	class, err := getClass(ctx, p.client, ref)
+	if err != nil {
+		return defaultPatience()
+	}
+	return notePatience(p, class)
+}
+
+func defaultPatience() lifecycle.Patience {
 	return lifecycle.Patience{Launch: launchPatience, Registration: registrationPatience, Follow: followEvery}
 }
 
-// notePatience keeps what a class says of it.
-func notePatience(p *Provider, class *clusterapiv1alpha1.ClusterAPINodeClass) {
-	patience := lifecycle.Patience{Launch: launchPatience, Registration: registrationPatience, Follow: followEvery}
+// notePatience keeps what a class says of it, and returns that.
+func notePatience(p *Provider, class *clusterapiv1alpha1.ClusterAPINodeClass) lifecycle.Patience {
+	patience := defaultPatience()
 	if own := class.Spec.Patience; own != nil {
 		if own.Launch != nil && own.Launch.Duration > 0 {
 			patience.Launch = own.Launch.Duration
@@ -173,6 +187,7 @@ func notePatience(p *Provider, class *clusterapiv1alpha1.ClusterAPINodeClass) {
 		clear(p.patience)
 	}
 	p.patience[class.Name] = patience
+	return patience
 }
 
 // getClass returns the class; cloud.ErrNotFound if there is none.

@@ -111,7 +111,7 @@ func (l *Loop) see(o any) {
 	}
 	if p.Spec.NodeName != "" && !w.bound {
 		w.bound = true
-		l.Traces.Bound(cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, l.Now())
+		l.Traces.Bound(cluster.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, p.CreationTimestamp.Time, l.Now())
 		l.Metrics.PodsBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(p.CreationTimestamp.Time, scheduled))
 		if !w.asked.IsZero() {
 			l.Metrics.PodsProvisioningBoundDurationSeconds.WithLabelValues(w.dynamic).Observe(since(w.asked, l.Now()))

@@ -55,7 +55,8 @@ func newBatch(idle, longest time.Duration, now func() time.Time) *batch {
 	return &batch{idle: idle, longest: longest, recheck: recheckEvery, now: now, triggers: make(chan struct{}, 1), seen: map[string]bool{}, closed: now()}
 }
 
-// trigger opens a window or keeps it open. What was seen in this window already does neither.
+// trigger opens a window or keeps it open, and wakes the loop at the first trigger and at the first pod since the last
+// decision. What was seen in this window already does nothing.
 func (b *batch) trigger(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,12 +66,16 @@ func (b *batch) trigger(id string) {
 	b.seen[id] = true
 	b.last = b.now()
 	b.completeAt = b.last.Add(b.shortIdle)
+	isFirst := b.opened.IsZero()
+	if isFirst {
+		b.opened = b.last
+	}
 	if strings.HasPrefix(id, podPrefix) {
 		b.patient = b.patient || !b.guessed.IsZero() && b.last.Sub(b.guessed) < b.patience
+		isFirst = isFirst || !b.isNew
 		b.hasPods, b.isNew = true, true
 	}
-	if b.opened.IsZero() {
-		b.opened = b.last
+	if isFirst { // there is something to do earlier than the loop knows
 		select {
 		case b.triggers <- struct{}{}:
 		default:

@@ -99,11 +99,12 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 		"one pod: a look at once, and the end when it is complete": {pods: []int{0}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end"}},
 		"more are known to come: the question is asked again":      {pods: []int{0}, shortIdle: 100, incomplete: 250, want: []string{"0 early", "100 complete", "200 complete", "300 complete", "300 end"}},
 		"they never come: the idle time is the bound":              {pods: []int{0}, shortIdle: 300, incomplete: most, want: []string{"0 early", "300 complete", "600 complete", "900 complete", "1000 end"}},
-		"not without pods":                 {others: []int{0}, shortIdle: 100, want: []string{"1000 end"}},
-		"not if nothing launches early":    {pods: []int{0}, want: []string{"1000 end"}},
-		"decisions keep a distance":        {pods: []int{0, 20, 40, 60, 80, 130}, shortIdle: 100, want: []string{"0 early", "100 early", "200 early", "230 complete", "230 end"}},
-		"one who guessed wrong is patient": {pods: []int{0, 500, 800}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "800 early", "1800 end"}},
-		"but not for ever":                 {pods: []int{0, 500, 5000}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "1500 end", "5000 early", "5100 complete", "5100 end"}},
+		"not without pods":                        {others: []int{0}, shortIdle: 100, want: []string{"1000 end"}},
+		"a window that something else has opened": {others: []int{0}, pods: []int{300}, shortIdle: 100, want: []string{"300 early", "400 complete", "400 end"}},
+		"not if nothing launches early":           {pods: []int{0}, want: []string{"1000 end"}},
+		"decisions keep a distance":               {pods: []int{0, 20, 40, 60, 80, 130}, shortIdle: 100, want: []string{"0 early", "100 early", "200 early", "230 complete", "230 end"}},
+		"one who guessed wrong is patient":        {pods: []int{0, 500, 800}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "800 early", "1800 end"}},
+		"but not for ever":                        {pods: []int{0, 500, 5000}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "1500 end", "5000 early", "5100 complete", "5100 end"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -117,24 +118,23 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 				for i, at := range c.others {
 					time.AfterFunc(time.Duration(at)*time.Millisecond, func() { b.trigger(fmt.Sprint("claim/", i)) })
 				}
+				ctx, cancel := context.WithTimeout(t.Context(), most*time.Millisecond)
+				defer cancel()
 				var got []string
-				for time.Since(start) < most*time.Millisecond {
-					synctest.Wait()
-					at := time.Since(start).Milliseconds()
-					opened := b.openedAt()
+				_ = loop.Run(ctx, func(context.Context) time.Duration {
+					at, opened := time.Since(start).Milliseconds(), b.openedAt()
 					what, pause := b.next()
 					switch what {
 					case nothing:
-						time.Sleep(min(pause, time.Millisecond))
-						continue
+						return pause
 					case early:
 						got = append(got, fmt.Sprint(at, " early"))
 						b.decidedEarly(0)
-						continue
+						return max(b.wait(), 1)
 					case complete:
 						got = append(got, fmt.Sprint(at, " complete"))
 						if at < int64(c.incomplete) {
-							continue
+							return max(b.wait(), 1)
 						}
 					case end:
 					}
@@ -142,7 +142,8 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 						got = append(got, fmt.Sprint(at, " end"))
 					}
 					b.end(what == complete)
-				}
+					return max(b.wait(), 1)
+				}, b.triggers)
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Errorf("what happened (-want +got):\n%s", diff)
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 // syncPoll is how often the loop asks whether the mirror is whole at the start.
@@ -191,7 +192,7 @@ func (l *Loop) passOf(ctx context.Context, snap *cluster.Snapshot, others []plan
 	l.Mirror.AssignAll(p.Assignments)
 	l.Mirror.Unassign(refusedWithGangs(&p))
 	launched, err := l.Launcher.Launch(ctx, &p, l.decision)
-	l.trace(snap, &p, launched, began, decided)
+	l.trace(&observe.TracedDecision{ID: id, Planned: began, Decided: decided, Pods: len(snap.Pending), Plan: &p}, launched)
 	if errors.Is(err, apply.ErrOvertaken) {
 		l.batch.trigger("overtaken")
 		return others, nil

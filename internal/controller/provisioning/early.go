@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
+	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
 // decideEarly makes a plan before the window ends, and launches what is certain. All else is left to the end
@@ -32,7 +33,7 @@ func (l *Loop) decideEarly(ctx context.Context) {
 	d := &record.Decision{Snapshot: snap, Early: early, Plan: p, Took: took}
 	id := l.identify(d)
 	launched, err := l.Launcher.Launch(ctx, &p, l.decision)
-	l.trace(snap, &p, launched, began, decided)
+	l.trace(&observe.TracedDecision{ID: id, Planned: began, Decided: decided, Pods: len(snap.Pending), Plan: &p}, launched)
 	if errors.Is(err, apply.ErrOvertaken) {
 		return // the next plan is made anew
 	}

@@ -146,13 +146,13 @@ func (l *Loop) keep(d *record.Decision, id journal.ID, launched []apply.Launched
 }
 
 // trace follows what was launched.
-func (l *Loop) trace(snap *cluster.Snapshot, p *plan.Plan, launched []apply.Launched, began, decided time.Time) {
+func (l *Loop) trace(d *observe.TracedDecision, launched []apply.Launched) {
 	if l.Traces == nil {
 		return
 	}
-	claims := make(map[string]*plan.Launch, len(launched))
+	d.Observed, d.Claims = l.opened, make(map[string]*plan.Launch, len(launched))
 	for _, done := range launched {
-		claims[done.Claim.Name] = done.Launch
+		d.Claims[done.Claim.Name] = done.Launch
 	}
-	l.Traces.Decided(&observe.TracedDecision{Observed: l.opened, Planned: began, Decided: decided, Pods: len(snap.Pending), Plan: p, Claims: claims})
+	l.Traces.Decided(d)
 }

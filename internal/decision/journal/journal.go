@@ -11,7 +11,7 @@
 //
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
 // line.go (how it is written), timeline.go, landed.go and moved.go (where the pods of launches and of commands
-// went), pieces.go, disk.go, read.go and recall.go (files), explain.go and node.go (what a decision says),
+// went), arrival.go (how long they waited for what), pieces.go, disk.go, read.go and recall.go (files), explain.go and node.go (what a decision says),
 // subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
 package journal
 
@@ -81,6 +81,8 @@ type Journal struct {
 	opts  Options
 	queue chan handed
 	ids   numbering
+	// arrivals wait for the next decision.
+	arrivals arrivals
 	// snapshots is how many of those in the queue have their snapshots.
 	snapshots atomic.Int64
 	disk      *disk // nil: none
@@ -226,7 +228,9 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	}()
 	d := h.decision
 	essence := j.lines.essence(d)
+	arrived := j.arrivals.take()
 	j.locked(func() {
+		j.lines.arrived(arrived)
 		if !h.isShort && d.Loop != record.Static {
 			j.seen[d.Loop] = d.Snapshot
 			j.landed(d.Snapshot)

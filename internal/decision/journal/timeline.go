@@ -102,12 +102,20 @@ func newTimelines(most int) *timelines {
 	return &timelines{most: most, seed: maphash.MakeSeed(), byName: map[string][]*timeline{}, current: map[asker][]*statement{}}
 }
 
-// of returns the timeline of a subject; isNew: it has just begun.
-func (t *timelines) of(who identity) (line *timeline, isNew bool) {
+// find returns the timeline of a subject; nil: there is none.
+func (t *timelines) find(who identity) *timeline {
 	for _, l := range t.byName[who.Name] {
 		if l.identity == who {
-			return l, false
+			return l
 		}
+	}
+	return nil
+}
+
+// of returns the timeline of a subject; isNew: it has just begun.
+func (t *timelines) of(who identity) (line *timeline, isNew bool) {
+	if line = t.find(who); line != nil {
+		return line, false
 	}
 	line = &timeline{identity: who}
 	t.byName[who.Name] = append(t.byName[who.Name], line)

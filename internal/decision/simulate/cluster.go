@@ -29,7 +29,9 @@ type Catalog struct {
 	// TypesOf returns what the node class of a NodePool offers; nil: Types, whatever the class.
 	TypesOf func(*karpenterv1.NodePool) []*catalog.Type
 	// MustKnow: a NodePool of whose node class nothing is known is an error.
-	MustKnow   bool
+	MustKnow bool
+	// Reads reports whether the types were made from objects of a kind that says nothing else here; nil: from none.
+	Reads      func(kind string) bool
 	Vocabulary cloud.Vocabulary
 	Gates      Gates
 }
@@ -84,7 +86,7 @@ func (m *manifests) question(name string, from Catalog, at time.Time) (Case, err
 	if err != nil {
 		return Case{}, err
 	}
-	c.Notes = append(m.notes(from.Gates), c.Notes...)
+	c.Notes = append(m.notes(&from), c.Notes...)
 	if from.Gates.CapacityBuffer {
 		if c.Buffers, err = m.observeBuffers(store); err != nil {
 			return Case{}, err

@@ -77,7 +77,8 @@ func documents(paths []string) ([]document, error) {
 	return all, nil
 }
 
-// Others returns the objects of manifests whose kinds say nothing here. Node classes are among them.
+// Others returns the objects of manifests whose kinds say nothing here, and Namespaces, from whose UIDs providers know
+// whose an instance is. Node classes are among them.
 func Others(paths []string) ([]*unstructured.Unstructured, error) {
 	docs, err := documents(paths)
 	if err != nil {
@@ -92,7 +93,7 @@ func Others(paths []string) ([]*unstructured.Unstructured, error) {
 		}
 		items, isList := o.Object["items"].([]any)
 		if !isList {
-			if o.GetKind() != "" && objectOf(o.GetAPIVersion(), o.GetKind()) == nil {
+			if known := objectOf(o.GetAPIVersion(), o.GetKind()); o.GetKind() != "" && (known == nil || o.GetKind() == "Namespace") {
 				others = append(others, o)
 			}
 			return nil
@@ -400,10 +401,11 @@ func (m *manifests) addWorkload(o client.Object, kind string, template *corev1.P
 }
 
 // notes says what of the manifests was left out.
-func (m *manifests) notes(gates Gates) []string {
+func (m *manifests) notes(from *Catalog) []string {
+	gates := from.Gates
 	var parts []string
 	for kind, n := range m.ignored {
-		if !strings.HasSuffix(kind, "NodeClass") {
+		if isRead := from.Reads != nil && from.Reads(kind); !isRead && !strings.HasSuffix(kind, "NodeClass") {
 			parts = append(parts, strconv.Itoa(n)+" "+kind)
 		}
 	}

@@ -33,6 +33,8 @@ type fault struct {
 	at, until int
 	// lost: the write is done and its answer lost. Otherwise it is not done.
 	lost bool
+	// refusal is the answer to the writes after the first that goes wrong, which are not done; nil: they go wrong as it does.
+	refusal error
 	// before is called ahead of the write, and the write is let through.
 	before func()
 }
@@ -45,6 +47,9 @@ func (f *fault) around(write func() error) error {
 	if f.before != nil {
 		f.before()
 		return write()
+	}
+	if f.writes > f.at && f.refusal != nil {
+		return f.refusal
 	}
 	if f.lost {
 		if err := write(); err != nil && f.until == 0 {

@@ -84,8 +84,8 @@ func (l *Launcher) launch(ctx context.Context, launch *plan.Launch, decision str
 	if drivers := l.Mirror.RequestedDrivers(launch); len(drivers) > 0 {
 		nc.Annotations[karpenterv1.RequestedDRADriversAnnotationKey] = strings.Join(drivers, ",")
 	}
-	err := l.create(ctx, nc)
-	if err != nil && !mayBeDone(err) {
+	mayExist, err := l.create(ctx, nc)
+	if err != nil && !mayExist {
 		return nil, fmt.Errorf("create claim of pool %s: %w", np.Name, err)
 	}
 	l.Mirror.AssumeClaim(nc.DeepCopy()) // also if it may not exist: then it counts for a short time
@@ -103,8 +103,9 @@ const createTries = 3
 
 // create creates a claim under a name that is chosen here, not by the API server: if the answer
 // is lost, the same request again shows whether the claim exists. Without that it would not count
-// against its pool's limits until the watch shows it.
-func (l *Launcher) create(ctx context.Context, nc *karpenterv1.NodeClaim) (err error) {
+// against its pool's limits until the watch shows it. mayExist: there is an error, and the claim all the same, perhaps; once
+// an answer was lost, no later error says that the claim does not exist.
+func (l *Launcher) create(ctx context.Context, nc *karpenterv1.NodeClaim) (mayExist bool, err error) {
 	isLost := false
 	for range createTries {
 		if !isLost {
@@ -115,17 +116,17 @@ func (l *Launcher) create(ctx context.Context, nc *karpenterv1.NodeClaim) (err e
 		switch {
 		case err == nil:
 			*nc = *sent
-			return nil
+			return true, nil
 		case isLost && apierrors.IsAlreadyExists(err):
-			return nil
+			return true, nil
 		case apierrors.IsAlreadyExists(err): // another claim has the name
 		case ctx.Err() == nil && mayBeDone(err):
 			isLost = true
 		default:
-			return err
+			return isLost || mayBeDone(err), err
 		}
 	}
-	return err
+	return isLost, err
 }
 
 // suffixLength is how long the API server makes the ends of generated names.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
@@ -83,6 +84,7 @@ func TestAClaimWhoseAnswerIsLostCounts(t *testing.T) {
 		"the claim does not exist":  {fault{at: 1}, 1},
 		"it is never known":         {fault{at: 1, until: 10, lost: true}, 0},
 		"it is known at the second": {fault{at: 1, until: 2, lost: true}, 1},
+		"the second is refused":     {fault{at: 1, until: 2, lost: true, refusal: apierrors.NewTooManyRequests("later", 1)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,16 @@ func (x *pools) upsert(np *karpenterv1.NodePool) {
 	had := x.objects[np.Name]
 	x.overlays.isStale = x.overlays.isStale || had == nil || had.Generation != np.Generation || had.UID != np.UID
 	x.objects[np.Name] = np
-	x.listeners.work("pool/" + np.Name + "/" + np.ResourceVersion)
+	if had == nil || asksAnew(had, np) {
+		x.listeners.work("pool/" + np.Name + "/" + np.ResourceVersion)
+	}
+}
+
+// asksAnew reports whether a NodePool may call for another plan than before. What its status counts does not: nodes
+// say that themselves, and earlier.
+func asksAnew(had, np *karpenterv1.NodePool) bool {
+	return had.UID != np.UID || had.Generation != np.Generation || had.DeletionTimestamp.IsZero() != np.DeletionTimestamp.IsZero() ||
+		!maps.Equal(had.Labels, np.Labels) || !maps.Equal(had.Annotations, np.Annotations) || !slices.Equal(had.Status.Conditions, np.Status.Conditions)
 }
 
 func (x *pools) remove(np *karpenterv1.NodePool) {

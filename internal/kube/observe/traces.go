@@ -11,6 +11,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 )
 
 const (
@@ -26,6 +27,8 @@ const (
 // Spans are handed over when they end, and never waited for. A nil *Traces follows nothing.
 type Traces struct {
 	tracer trace.Tracer
+	// arrived is given each pod that is bound when the node that was launched for it may take pods; nil: nobody is.
+	arrived func(*journal.Arrival)
 
 	mu     sync.Mutex // protects everything below
 	claims map[string]*tracedClaim
@@ -34,6 +37,8 @@ type Traces struct {
 
 // TracedDecision is when what was done for one decision, and what it launched.
 type TracedDecision struct {
+	// ID is the decision's in the journal.
+	ID journal.ID
 	// Observed is when the first trigger of the batch came, Planned when the solver began, Decided when it
 	// had ended.
 	Observed, Planned, Decided time.Time
@@ -46,8 +51,9 @@ type TracedDecision struct {
 
 // tracedBatch is one decision whose nodes are on their way.
 type tracedBatch struct {
-	root  trace.Span
-	began time.Time
+	root                       trace.Span
+	id                         journal.ID
+	observed, planned, decided time.Time
 	// left is how many claims are still followed.
 	left int
 }
@@ -65,8 +71,10 @@ type tracedClaim struct {
 	// stage is what it is in, since when.
 	stage string
 	since time.Time
-	pods  map[cluster.PodRef]bool // not bound yet
-	bound time.Time               // the last one; zero: none
+	// launched and registered are when it had its instance, and when its Node appeared.
+	launched, registered time.Time
+	pods                 map[cluster.PodRef]bool // not bound yet
+	bound                time.Time               // the last one; zero: none
 }
 
 // The stages of a claim, in order. Each is a span.
@@ -74,9 +82,9 @@ const (
 	stageLaunch, stageRegister, stageInitialize, stageBind = "launch", "register", "initialize", "bind"
 )
 
-// NewTraces returns what hands its spans to a tracer.
-func NewTraces(tracer trace.Tracer) *Traces {
-	return &Traces{tracer: tracer, claims: map[string]*tracedClaim{}, pods: map[cluster.PodRef]*tracedClaim{}}
+// NewTraces returns what hands its spans to a tracer. arrived may be nil; it must return at once.
+func NewTraces(tracer trace.Tracer, arrived func(*journal.Arrival)) *Traces {
+	return &Traces{tracer: tracer, arrived: arrived, claims: map[string]*tracedClaim{}, pods: map[cluster.PodRef]*tracedClaim{}}
 }
 
 // Decided begins a trace, if the decision launched anything.
@@ -93,7 +101,7 @@ func (t *Traces) Decided(d *TracedDecision) {
 	_, root := t.tracer.Start(context.Background(), "provision", trace.WithNewRoot(), trace.WithTimestamp(d.Observed), trace.WithAttributes(
 		attribute.Int("pods", d.Pods), attribute.Int("launches", len(d.Claims)), attribute.Int("placed", len(d.Plan.Assignments)), attribute.Int("refused", len(d.Plan.Refusals)),
 		attribute.Float64("price_hourly", d.Plan.PriceHourly()), attribute.Float64("bound_hourly", d.Plan.BoundHourly)))
-	b := &tracedBatch{root: root, began: d.Decided, left: len(d.Claims)}
+	b := &tracedBatch{root: root, id: d.ID, observed: d.Observed, planned: d.Planned, decided: d.Decided, left: len(d.Claims)}
 	t.span(b, "observe", d.Observed, d.Planned)
 	t.span(b, "plan", d.Planned, d.Decided)
 	for name, launch := range d.Claims {
@@ -143,23 +151,37 @@ func (t *Traces) advance(claim, from, to string, at time.Time) {
 		return
 	}
 	t.span(c.batch, from, c.since, at, c.about...)
+	switch from {
+	case stageLaunch:
+		c.launched = at
+	case stageRegister:
+		c.registered = at
+	}
 	c.stage, c.since = to, at
 	if to == stageBind && len(c.pods) == 0 {
 		t.end(c, at, "")
 	}
 }
 
-// Bound notes that a pod is bound, wherever that is.
-func (t *Traces) Bound(pod cluster.PodRef, at time.Time) {
+// Bound notes that a pod, which was created at an instant, is bound, wherever that is.
+func (t *Traces) Bound(pod cluster.PodRef, created, at time.Time) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.pods[pod]; c != nil {
-		c.bound = at
-		t.leave(pod, at)
+	c := t.pods[pod]
+	if c == nil {
+		return
 	}
+	if c.stage == stageBind && t.arrived != nil {
+		t.arrived(&journal.Arrival{
+			Pod: pod, Claim: c.name, Decision: c.batch.id, Created: created, Seen: c.batch.observed, Planned: c.batch.planned, Decided: c.batch.decided,
+			Launched: c.launched, Registered: c.registered, Initialized: c.since, Bound: at,
+		})
+	}
+	c.bound = at
+	t.leave(pod, at)
 }
 
 // PodGone notes that a pod was deleted.
@@ -200,7 +222,7 @@ func (t *Traces) Removed(claim, why string, at time.Time) {
 // giveUp ends what has taken too long.
 func (t *Traces) giveUp(now time.Time) {
 	for _, c := range t.claims {
-		if now.Sub(c.batch.began) > traceLongest {
+		if now.Sub(c.batch.decided) > traceLongest {
 			t.end(c, now, "not ended after "+traceLongest.String())
 		}
 	}

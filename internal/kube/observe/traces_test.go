@@ -11,9 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 )
 
 func ref(name string) cluster.PodRef {
@@ -45,7 +47,9 @@ func TestATraceFollowsABatchFromItsTriggerToTheLastBind(t *testing.T) {
 	launched := func(c string) does { return func(t *Traces, s int) { t.Launched(c, time.Unix(int64(s), 0)) } }
 	registered := func(c string) does { return func(t *Traces, s int) { t.Registered(c, time.Unix(int64(s), 0)) } }
 	initialized := func(c string) does { return func(t *Traces, s int) { t.Initialized(c, time.Unix(int64(s), 0)) } }
-	bound := func(p string) does { return func(t *Traces, s int) { t.Bound(ref(p), time.Unix(int64(s), 0)) } }
+	bound := func(p string) does {
+		return func(t *Traces, s int) { t.Bound(ref(p), time.Unix(5, 0), time.Unix(int64(s), 0)) }
+	}
 	gone := func(p string) does { return func(t *Traces, s int) { t.PodGone(ref(p), time.Unix(int64(s), 0)) } }
 	removed := func(c string) does {
 		return func(t *Traces, s int) { t.Removed(c, "insufficient_capacity", time.Unix(int64(s), 0)) }
@@ -81,7 +85,7 @@ func TestATraceFollowsABatchFromItsTriggerToTheLastBind(t *testing.T) {
 		"for an hour it is waited, no more": {append(append([]does{decides("c:a")}, slices.Repeat([]does{nothing}, 3600)...), decides("d:b")), []string{"observe 8-9", "plan 9-10", "launch 10-3611 not ended after 1h0m0s", "provision 8-3611 a NodeClaim did not come to its end", "observe 3609-3610", "plan 3610-3611"}},
 	} {
 		spans := tracetest.NewSpanRecorder()
-		traces := NewTraces(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
+		traces := NewTraces(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""), nil)
 		for i, do := range c.does {
 			do(traces, 10+i)
 		}
@@ -92,6 +96,30 @@ func TestATraceFollowsABatchFromItsTriggerToTheLastBind(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// TestWhenAPodArrived: a pod counts that is bound to a node that may take pods, and no other.
+func TestWhenAPodArrived(t *testing.T) {
+	t.Parallel()
+	var got []*journal.Arrival
+	traces := NewTraces(noop.NewTracerProvider().Tracer(""), func(a *journal.Arrival) { got = append(got, a) })
+	at := func(second int) time.Time { return time.Unix(int64(second), 0) }
+	d := decided(10, "c:a b elsewhere")
+	d.ID = journal.ID{Number: 7}
+	traces.Decided(d)
+	traces.Launched("c", at(12))
+	traces.Bound(ref("elsewhere"), at(5), at(13)) // its node is not there yet
+	traces.Registered("c", at(40))
+	traces.Initialized("c", at(43))
+	traces.Bound(ref("a"), at(5), at(44))
+	traces.Bound(ref("a"), at(5), at(45)) // said twice
+	want := []*journal.Arrival{{
+		Pod: ref("a"), Claim: "c", Decision: journal.ID{Number: 7}, Created: at(5), Seen: at(8), Planned: at(9), Decided: at(10),
+		Launched: at(12), Registered: at(40), Initialized: at(43), Bound: at(44),
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("arrivals (-want +got):\n%s", diff)
 	}
 }
 
@@ -111,7 +139,7 @@ func TestTracesWaitForNobodyAndHaveABound(t *testing.T) {
 	t.Parallel()
 	exporter := stuck{make(chan struct{})}
 	defer close(exporter.released)
-	traces := NewTraces(sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter)).Tracer(""))
+	traces := NewTraces(sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter)).Tracer(""), nil)
 	for i := range 4 * tracedClaimsMost {
 		traces.Decided(decided(i/10, fmt.Sprintf("claim-%d: pod-%d", i, i)))
 	}
@@ -121,7 +149,7 @@ func TestTracesWaitForNobodyAndHaveABound(t *testing.T) {
 	var none *Traces
 	none.Decided(decided(1, "c:a"))
 	none.Launched("c", time.Time{})
-	none.Bound(ref("a"), time.Time{})
+	none.Bound(ref("a"), time.Time{}, time.Time{})
 	none.PodGone(ref("a"), time.Time{})
 	none.Removed("c", "", time.Time{})
 }

@@ -110,8 +110,14 @@ func (c *checks) isIdle() {
 	}
 	for _, node := range cluster.All[*corev1.Node](c.w.api) {
 		pool := node.Labels[karpenterv1.NodePoolLabelKey]
-		if !spent[pool] && !c.w.statics.isStatic(pool) && !c.w.buffers.ask() && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), func(pod *corev1.Pod) bool { return pod.Labels[cluster.AppLabel] != "" }) {
+		if !spent[pool] && !c.w.statics.isStatic(pool) && !c.w.buffers.ask() && !slices.ContainsFunc(c.w.api.PodsOn(node.Name), keepsNode) {
 			c.w.fail("at rest, node %s has no pods and stays", node.Name)
 		}
 	}
+}
+
+// keepsNode reports whether a node may stay for a pod: one of a workload, or a tenant's. A tenant's whose requests wrap
+// around in the sums of kube-scheduler runs where nobody else would have it, and there is no other node that holds it.
+func keepsNode(pod *corev1.Pod) bool {
+	return pod.Labels[cluster.AppLabel] != "" || pod.Labels[hostile] != ""
 }
