@@ -298,7 +298,7 @@ func finish(l *listing, t *catalog.Type) {
 		offering := all[0].offering
 		// Where another MachineDeployment serves the place too, the first one's limit is not the place's.
 		if left, limited := l.left[all[0].deployment.key]; limited && len(all) == 1 {
-			offering.Draws = []catalog.Draw{{Supply: kindDeployment + " " + all[0].deployment.key.String(), Units: 1, Left: int(max(0, min(left, math.MaxInt32)))}}
+			offering.Draws = []catalog.Draw{{Supply: kindDeployment + "/" + all[0].deployment.key.String(), Units: 1, Left: int(max(0, min(left, math.MaxInt32)))}}
 		}
 		t.Offerings = append(t.Offerings, offering)
 		for key, r := range all[0].offering.Requirements() {

@@ -89,6 +89,9 @@ type Offering struct {
 	Left        int
 	// Group is the placement group that instances go into; empty: none.
 	Group string
+	// ID is the provider's own name of the offering, which tells it from others of its type, zone and capacity
+	// type; empty: it has none.
+	ID string `json:",omitempty"`
 	// Draws are what a node takes of supplies that offerings share.
 	Draws []Draw `json:",omitempty"`
 }
@@ -98,6 +101,12 @@ type Offering struct {
 func (o *Offering) Launchable() bool {
 	return o.Available && (o.Reservation == "" || o.Left > 0) &&
 		!slices.ContainsFunc(o.Draws, func(d Draw) bool { return d.Left < d.Units })
+}
+
+// Place returns where the offering of a type is, with its ID if it has one. What is true of the place is true
+// whatever reservation or placement group instances are in.
+func (o *Offering) Place(instanceType string) Place {
+	return Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, ID: o.ID}
 }
 
 // Requirements returns the labels that the offering decides.

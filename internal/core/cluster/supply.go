@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -52,16 +51,24 @@ func SuppliesLeft(snap *Snapshot) Supplies {
 // Take takes what a NodeClaim of the pool would: that of the cheapest offering that is covered. It
 // takes nothing and reports false if none is.
 func (s *Supplies) Take(p *Pool, want label.Requirements, types []string) bool {
+	o, ok := s.first(p, want, types)
+	if ok {
+		s.Left.Take(o)
+	}
+	return ok
+}
+
+// first returns the cheapest offering that is covered.
+func (s *Supplies) first(p *Pool, want label.Requirements, types []string) (o *catalog.Offering, ok bool) {
 	if s.last.pool != p || !slices.Equal(s.last.types, types) || !s.last.want.Equal(want) { // most are like the one before
 		s.last = claimed{p, want, types, catalog.Choices(p.Types, want, nil)}
 	}
 	for _, c := range s.last.choices {
 		if _, ok := s.Left.Short(c.Offering); ok && slices.Contains(types, c.Type.Name) {
-			s.Left.Take(c.Offering)
-			return true
+			return c.Offering, true
 		}
 	}
-	return false
+	return nil, false
 }
 
 // HoldSupplies takes from the supplies what a NodeClaim of the pool would, for what the snapshot's Nodes
@@ -71,19 +78,34 @@ func HoldSupplies(snap *Snapshot, p *Pool, want label.Requirements, types []stri
 	if s.Left == nil {
 		return
 	}
-	before := maps.Clone(s.Left)
-	s.Take(p, want, types)
+	if o, ok := s.first(p, want, types); ok {
+		Draw(snap, o)
+	}
+}
+
+// Draw takes from the supplies of a snapshot what a node of an offering takes. The snapshot's pools must
+// be its own.
+func Draw(snap *Snapshot, of *catalog.Offering) {
+	if len(of.Draws) == 0 {
+		return
+	}
+	shares := func(o *catalog.Offering) bool {
+		return slices.ContainsFunc(o.Draws, func(d catalog.Draw) bool { return of.Units(d.Supply) > 0 })
+	}
 	for i := range snap.Pools {
 		pool := &snap.Pools[i]
 		pool.Types = slices.Clone(pool.Types)
 		for k, t := range pool.Types {
+			if !slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return shares(&o) }) {
+				continue
+			}
 			less := *t
 			less.Offerings = slices.Clone(t.Offerings)
 			for n := range less.Offerings {
 				o := &less.Offerings[n]
 				o.Draws = slices.Clone(o.Draws)
 				for d := range o.Draws {
-					o.Draws[d].Left -= before[o.Draws[d].Supply] - s.Left[o.Draws[d].Supply]
+					o.Draws[d].Left -= of.Units(o.Draws[d].Supply)
 				}
 			}
 			pool.Types[k] = &less

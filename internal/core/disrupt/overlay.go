@@ -113,19 +113,32 @@ func (o *overlay) holdLaunches(launches []plan.Launch) {
 	}
 }
 
-// withinLimits reports whether the limits, and the supplies, allow the launches of a command, beside all nodes that exist
-// and what earlier commands launch.
-func (o *overlay) withinLimits(launches []plan.Launch) bool {
-	room, supplies := Room(o.snap), cluster.SuppliesLeft(o.snap)
+// withinSupplies reports whether the supplies cover launches beside all NodeClaims that the cloud has not
+// been asked for.
+func withinSupplies(snap *cluster.Snapshot, launches []plan.Launch) bool {
+	supplies := cluster.SuppliesLeft(snap)
 	for i := range launches {
-		p, known := o.snap.PoolByName(launches[i].Pool)
+		p, known := snap.PoolByName(launches[i].Pool)
 		if known && supplies.Left != nil && !supplies.Take(p, launches[i].Requirements, launches[i].Types) {
 			return false
 		}
+	}
+	return true
+}
+
+// withinLimits reports whether the limits, and the supplies, allow the launches of a command, beside all
+// nodes that exist and what earlier commands launch.
+func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	if !withinSupplies(o.snap, launches) {
+		return false
+	}
+	room := Room(o.snap)
+	for i := range launches {
 		left, limited := room[launches[i].Pool]
 		if !limited {
 			continue
 		}
+		p, _ := o.snap.PoolByName(launches[i].Pool)
 		takeNode(left, largest(p, launches[i].Types))
 		for _, n := range left {
 			if n < 0 {

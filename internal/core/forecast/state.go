@@ -143,8 +143,9 @@ func (s *state) become(n *cluster.Node, pool *cluster.Pool, choice catalog.Choic
 	}
 }
 
-// take takes one place of a reservation.
+// take takes one place of a reservation, and what the node draws on supplies.
 func (s *state) take(choice catalog.Choice) {
+	cluster.Draw(s.snap, choice.Offering)
 	if choice.Offering.Reservation == "" {
 		return
 	}

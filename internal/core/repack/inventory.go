@@ -59,6 +59,8 @@ type Inventory struct {
 	needs  []int64
 	blocks [][4]float64
 	none   quantity.Vector
+	// supplies are the names of the model's supplies, sorted.
+	supplies []string
 }
 
 // offering is one offering that can be launched: a type in a zone at a capacity type.

@@ -1,9 +1,6 @@
 package repack
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
@@ -83,7 +80,7 @@ func (s *Launcher) sumOfUnplaced() (sum topology.Sum) {
 			sum = sum.Add(uint64(left))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.inv.model.Supplies)) {
+	for _, name := range s.inv.supplies {
 		sum = sum.Add(uint64(s.inv.model.Supplies[name]))
 	}
 	return sum

@@ -307,7 +307,7 @@ func (n *Names) rules() map[string]func(string) string {
 		"Disruption.Step Disruption.Replaces Command.ID Undo.Command Launch.Replaces": name(Command),
 		"HostPort.IP":    n.address,
 		"Pool.Paused":    name(texts),
-		"Offering.Group": name(Other),
+		"Offering.Group": name(Other), "Offering.ID": name(Other),
 		"Spread.Key PodTerm.Key Snapshot.WellKnown Snapshot.ReservationKey":                                                                                                    n.Key,
 		"Constraints.Invalid Budget.Invalid Pool.Unready Disruption.Drifted Node.DoNotDisrupt ReschedulablePod.DoNotDisrupt":                                                   n.Text,
 		"Plan.GivenUp Disruption.GivenUp Decision.Error Decision.Bug Reboot.Cause Ailment.Reason":                                                                              n.Text,

@@ -126,5 +126,5 @@ func (b *PlannedNode) namesAny(offerings Bitset) bool {
 
 // UsedUp is the refusal where a supply has too little left.
 func UsedUp(d catalog.Draw) verdict.Verdict {
-	return verdict.Of(verdict.SupplyUsedUp, "", "supply %s has %d left, and a node takes %d", d.Supply, max(0, d.Left), d.Units)
+	return verdict.Of(verdict.SupplyUsedUp, "", "%s", d)
 }
