@@ -71,6 +71,9 @@ func (s *state) answer(n *cluster.Node) {
 	for _, choice := range catalog.Choices(pool.Types, n.InFlight.Requirements, nil) {
 		if slices.Contains(n.InFlight.Types, choice.Type.Name) {
 			s.become(n, pool, choice, n.InFlight.Requirements)
+			if !n.InFlight.Accepted {
+				cluster.Draw(s.snap, choice.Offering)
+			}
 			n.InFlight = nil
 			return
 		}

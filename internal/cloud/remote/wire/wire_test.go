@@ -328,7 +328,7 @@ func TestSuppliesThatCannotBeAreRefused(t *testing.T) {
 			err := wire.ParseSupplies(tc.supplies, "p", left, true)
 			var entry *wire.Entry
 			if err == nil {
-				entry, err = wire.ParseType(&providerv1.Type{Name: "large", Offerings: []*providerv1.Offering{{CapacityType: "spot", Draws: tc.draws}}}, "p")
+				entry, err = wire.ParseType(&providerv1.Type{Name: "large", Offerings: []*providerv1.Offering{{CapacityType: "spot", Available: true, Draws: tc.draws}}}, "p")
 			}
 			if err == nil {
 				entry, err = entry.Cover(left)
