@@ -20,7 +20,7 @@ const (
 	// aroundSpan is how far before and after the time of --around is shown.
 	aroundSpan = 30 * time.Minute
 	// completionPatience bounds how long a shell waits for suggestions, completionsMost how many there are.
-	completionPatience, completionsMost = 300 * time.Millisecond, 20
+	completionPatience, completionsMost = 3 * time.Second, 20
 )
 
 // pastFlags say which journal is read, and how what was found is shown.

@@ -47,8 +47,8 @@ of class, or for ClusterAPINodeClass from Cluster API's objects: in the manageme
 of --cluster-api-kubeconfig or --cluster-api-url, else that of --live, or among -f.
 
 With --feature-gates CapacityBuffer=true, room is planned for CapacityBuffers, too, and the
-table says for how many pods of each, by how many nodes that are launched, and why not for
-the others. With StaticCapacity=true, NodePools with replicas get the nodes they miss.
+table says for how many pods of each there is room, how many nodes are launched for it, and
+why the others have none. With StaticCapacity=true, NodePools with replicas get the nodes they miss.
 
 With --consolidate, say instead which nodes that run would be removed or replaced to
 make them cheaper, step by step, what that saves, and why the others stay.

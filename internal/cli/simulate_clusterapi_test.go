@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// metalManifests are a NodePool with a pod of Cluster API, whose objects are of one version.
-const metalManifests = `apiVersion: karpenter.sh/v1
+// metalPool is a NodePool of Cluster API, with a pod.
+const metalPool = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: metal}
 spec: {template: {spec: {nodeClassRef: {group: karpenter.cluster.x-k8s.io, kind: ClusterAPINodeClass, name: default}, requirements: []}}}
@@ -19,7 +19,10 @@ kind: Pod
 metadata: {name: a}
 spec: {containers: [{name: a, image: a, resources: {requests: {cpu: 3}}}]}
 ---
-apiVersion: karpenter.cluster.x-k8s.io/v1alpha1
+`
+
+// metalManifests are objects of Cluster API of one version, with that NodePool.
+const metalManifests = metalPool + `apiVersion: karpenter.cluster.x-k8s.io/v1alpha1
 kind: ClusterAPINodeClass
 metadata: {name: default}
 spec: {}
@@ -51,18 +54,8 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: VSphereMachineTemplate, name: worker}
 `
 
-// upstreamManifests are the class and the MachineDeployment of the earlier provider's documentation, with a NodePool and a pod.
-const upstreamManifests = `apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: metal}
-spec: {template: {spec: {nodeClassRef: {group: karpenter.cluster.x-k8s.io, kind: ClusterAPINodeClass, name: default}, requirements: []}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: a}
-spec: {containers: [{name: a, image: a, resources: {requests: {cpu: 3}}}]}
----
-apiVersion: karpenter.cluster.x-k8s.io/v1alpha1
+// upstreamManifests are the class and the MachineDeployment of the earlier provider's documentation, with that NodePool.
+const upstreamManifests = metalPool + `apiVersion: karpenter.cluster.x-k8s.io/v1alpha1
 kind: ClusterAPINodeClass
 metadata: {name: default}
 ---

@@ -26,7 +26,7 @@ func groupOf(pod *corev1.Pod) (Key, bool) {
 // not ended, sorted by name.
 func (a *API) GangOf(name Key) (group *schedulingv1beta1.PodGroup, minimum int, pods []*corev1.Pod) {
 	for _, pod := range All[*corev1.Pod](a) {
-		if of, is := groupOf(pod); is && of == name && isActive(pod) && pod.DeletionTimestamp == nil {
+		if of, is := groupOf(pod); is && of == name && IsActive(pod) && pod.DeletionTimestamp == nil {
 			pods = append(pods, pod)
 		}
 	}

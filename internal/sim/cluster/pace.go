@@ -39,7 +39,7 @@ func (p *pacer) wait(now time.Time) time.Duration {
 func (l *Workloads) createPaced(a *Workload, batch int) {
 	active := 0
 	for _, pod := range l.api.PodsOf(a.Name) {
-		if isActive(pod) && pod.DeletionTimestamp == nil {
+		if IsActive(pod) && pod.DeletionTimestamp == nil {
 			active++
 		}
 	}

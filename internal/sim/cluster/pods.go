@@ -33,7 +33,8 @@ func (a *API) pods(field, value string) []*corev1.Pod {
 	return pods
 }
 
-func isActive(pod *corev1.Pod) bool {
+// IsActive reports whether a pod has neither succeeded nor failed.
+func IsActive(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 

@@ -122,7 +122,7 @@ func (s *Scheduler) observePod(was, is *corev1.Pod) {
 	case is.Spec.NodeName != "":
 		delete(s.counted, workloadOf(is))
 		delete(s.pending, k)
-		if h := s.hosts[is.Spec.NodeName]; h != nil && isActive(is) {
+		if h := s.hosts[is.Spec.NodeName]; h != nil && IsActive(is) {
 			h.take(is)
 		}
 	case is.DeletionTimestamp != nil:
@@ -298,7 +298,7 @@ func (s *Scheduler) spread(pod *corev1.Pod, c *corev1.TopologySpreadConstraint) 
 		x.in[domain] = 0
 	}
 	for _, other := range s.api.PodsOf(pod.Labels[AppLabel]) { // all rules are about siblings
-		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !isActive(other) || !selector.Matches(labels.Set(other.Labels)) {
+		if other.DeletionTimestamp != nil || other.Namespace != pod.Namespace || !IsActive(other) || !selector.Matches(labels.Set(other.Labels)) {
 			continue
 		}
 		if domain := zones.of[other.Spec.NodeName]; domain != "" {

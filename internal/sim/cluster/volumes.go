@@ -140,7 +140,7 @@ func (v *Volumes) observe(kind string, was, is client.Object) {
 		before, _ := was.(*corev1.Pod)
 		after, _ := is.(*corev1.Pod)
 		switch {
-		case before != nil && before.Spec.NodeName != "" && len(before.Spec.Volumes) > 0 && (after == nil || !isActive(after)):
+		case before != nil && before.Spec.NodeName != "" && len(before.Spec.Volumes) > 0 && (after == nil || !IsActive(after)):
 			v.each(before, v.detach)
 		case after != nil && after.Spec.NodeName != "" && len(after.Spec.Volumes) > 0 && (before == nil || before.Spec.NodeName == ""):
 			v.each(after, v.attach)
@@ -206,7 +206,7 @@ func (v *Volumes) detach(pv, node string) {
 
 // inUse reports whether a pod on a Node uses a volume.
 func (v *Volumes) inUse(pv, node string) bool {
-	return slices.ContainsFunc(v.api.PodsOn(node), func(pod *corev1.Pod) bool { return isActive(pod) && v.Uses(pod, pv) })
+	return slices.ContainsFunc(v.api.PodsOn(node), func(pod *corev1.Pod) bool { return IsActive(pod) && v.Uses(pod, pv) })
 }
 
 // Uses reports whether a pod uses a volume.

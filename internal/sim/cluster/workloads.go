@@ -152,7 +152,7 @@ func (l *Workloads) reconcile(a *Workload) {
 	readyOnes := 0
 	for _, pod := range l.api.PodsOf(a.Name) {
 		switch {
-		case !isActive(pod):
+		case !IsActive(pod):
 			l.api.Delete(pod, 0)
 		case pod.DeletionTimestamp == nil:
 			active = append(active, pod)

@@ -386,7 +386,7 @@ func (c *checks) keepsHolds(nc *karpenterv1.NodeClaim) {
 		return
 	}
 	for _, pod := range c.w.api.PodsOn(i.node) {
-		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
+		if pod.Annotations[karpenterv1.DoNotDisruptAnnotationKey] == "true" && cluster.IsActive(pod) && pod.DeletionTimestamp == nil && c.w.at.Sub(c.boundAt[cluster.KeyOf(pod)]) > blind {
 			c.w.fail("claim %s is disrupted though pod %s must not be", nc.Name, pod.Name)
 		}
 	}
