@@ -475,7 +475,7 @@ func offeringRows(m *Moment, _ part) (rows []row) {
 			state, in = "short", alarm
 		}
 		rows = append(rows, row{
-			key: strings.Join([]string{o.InstanceType, o.Zone, o.CapacityType, o.Reservation, o.Group}, "\n"), tone: in, value: o, instanceType: o.InstanceType, reason: state,
+			key: strings.Join([]string{o.InstanceType, o.Zone, o.CapacityType, o.Reservation, o.Group, o.ID}, "\n"), tone: in, value: o, instanceType: o.InstanceType, reason: state,
 			labels:  map[string]string{label.InstanceType: o.InstanceType, label.Zone: o.Zone, label.CapacityType: o.CapacityType},
 			subject: journal.Subject{Kind: journal.KindType, Name: o.InstanceType},
 			cells: []cell{
@@ -483,7 +483,7 @@ func offeringRows(m *Moment, _ part) (rows []row) {
 				number(fmt.Sprint(o.Nodes), float64(o.Nodes)), text(o.Learned),
 			},
 			facts: func() []string {
-				return []string{strings.Join([]string{o.InstanceType, o.Zone, o.CapacityType}, " ") + ": " + state, "learned from: " + o.Learned}
+				return []string{strings.TrimSuffix(strings.Join([]string{o.InstanceType, o.Zone, o.CapacityType, o.ID}, " "), " ") + ": " + state, "learned from: " + o.Learned}
 			},
 		})
 	}

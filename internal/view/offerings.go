@@ -28,6 +28,8 @@ type Offering struct {
 	CapacityType string `json:"capacityType"`
 	Reservation  string `json:"reservation,omitempty"`
 	Group        string `json:"placementGroup,omitempty"`
+	// ID is the provider's own name, where it has one.
+	ID string `json:"id,omitempty"`
 	// PriceHourly is 0 if HasPrice is false: it is not known.
 	PriceHourly float64 `json:"hourlyDollars"`
 	HasPrice    bool    `json:"hasPrice"`
@@ -45,20 +47,21 @@ type Offering struct {
 // OfferingsOf returns the offerings that are short or count as dearer, by type, zone and capacity type.
 func OfferingsOf(s *State) Offerings {
 	v := Offerings{Head: s.head("Offerings"), Offerings: []Offering{}}
-	b := &offeringsBuilder{state: s, out: &v, known: map[catalog.Place]*catalog.Shortage{}, nodes: map[catalog.Place]int{}, seen: map[catalog.Place]bool{}}
+	b := &offeringsBuilder{state: s, out: &v, known: map[catalog.Place]*catalog.Shortage{}, nodes: map[catalog.Place][]map[string]string{}, seen: map[catalog.Place]bool{}}
 	for i := range s.Shortages {
 		b.known[s.Shortages[i].Place] = &s.Shortages[i]
 	}
 	for i := range s.Snapshot.Nodes {
 		l := s.Snapshot.Nodes[i].Labels
-		b.nodes[catalog.Place{Type: l[label.InstanceType], Zone: l[label.Zone], CapacityType: l[label.CapacityType]}]++
+		at := catalog.Place{Type: l[label.InstanceType], Zone: l[label.Zone], CapacityType: l[label.CapacityType]}
+		b.nodes[at] = append(b.nodes[at], l)
 	}
 	for i := range s.Snapshot.Pools {
 		b.addPool(&s.Snapshot.Pools[i])
 	}
 	slices.SortFunc(v.Offerings, func(a, b Offering) int {
 		return cmp.Or(cmp.Compare(a.InstanceType, b.InstanceType), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
-			cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Group, b.Group))
+			cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Group, b.Group), cmp.Compare(a.ID, b.ID))
 	})
 	return v
 }
@@ -67,7 +70,7 @@ type offeringsBuilder struct {
 	state *State
 	out   *Offerings
 	known map[catalog.Place]*catalog.Shortage
-	nodes map[catalog.Place]int
+	nodes map[catalog.Place][]map[string]string // the labels of each
 	seen  map[catalog.Place]bool
 }
 
@@ -76,7 +79,7 @@ func (b *offeringsBuilder) addPool(p *cluster.Pool) {
 	for _, t := range p.Types {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
-			place := catalog.Place{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation, Group: o.Group}
+			place := catalog.Place{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation, Group: o.Group, ID: o.ID}
 			if b.seen[place] {
 				continue
 			}
@@ -95,14 +98,17 @@ func (b *offeringsBuilder) addPool(p *cluster.Pool) {
 
 func (b *offeringsBuilder) offering(p catalog.Place, o *catalog.Offering) Offering {
 	v := Offering{
-		InstanceType: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation, Group: p.Group,
+		InstanceType: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation, Group: p.Group, ID: p.ID,
 		HasPrice: o.HasPrice(), Short: !o.Launchable(), RiskShare: o.Risk,
-		Nodes: b.nodes[catalog.Place{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType}],
+		Nodes: b.nodesOf(p.Type, o),
 	}
 	if v.HasPrice {
 		v.PriceHourly = o.PriceHourly
 	}
-	known := b.known[catalog.Place{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation}]
+	known := b.known[catalog.Place{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation, ID: p.ID}]
+	if known == nil && p.ID != "" {
+		known = b.known[catalog.Place{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation}]
+	}
 	if known == nil && p.Group != "" {
 		known = b.known[catalog.Place{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Group: p.Group}]
 	}
@@ -117,9 +123,26 @@ func (b *offeringsBuilder) offering(p catalog.Place, o *catalog.Offering) Offeri
 	return v
 }
 
+// nodesOf returns how many nodes of an offering there are. One with an ID has those with its labels.
+func (b *offeringsBuilder) nodesOf(instanceType string, o *catalog.Offering) (n int) {
+	all := b.nodes[catalog.Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType}]
+	if o.ID == "" {
+		return len(all)
+	}
+	for _, labels := range all {
+		if _, ok := label.OfLabels(o.Labels).Matches(labels); ok {
+			n++
+		}
+	}
+	return n
+}
+
 // learned says from what it is known that an offering is short or dearer.
 func learned(known *catalog.Shortage, o *catalog.Offering) string {
+	used := slices.IndexFunc(o.Draws, func(d catalog.Draw) bool { return d.Left < d.Units })
 	switch {
+	case known == nil && o.Available && used >= 0:
+		return o.Draws[used].String()
 	case known == nil && o.Reservation != "" && o.Left <= 0:
 		return "the reservation is used up"
 	case known == nil:

@@ -1211,7 +1211,10 @@ type CatalogPage struct {
 	Changes []*OfferingChange `protobuf:"bytes,6,rep,name=changes,proto3" json:"changes,omitempty"`
 	// How long launches of the class may take, which is no longer than Describe says; what is 0 is as in Describe. Absent: as in
 	// the snapshot's pages before, or as in Describe.
-	Patience      *Patience `protobuf:"bytes,7,opt,name=patience,proto3" json:"patience,omitempty"`
+	Patience *Patience `protobuf:"bytes,7,opt,name=patience,proto3" json:"patience,omitempty"`
+	// Supplies that the offerings of the class draw on. Those of a snapshot may be in any of its pages; after it, those that are
+	// new, that have changed, or that are gone.
+	Supplies      []*Supply `protobuf:"bytes,8,rep,name=supplies,proto3" json:"supplies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1295,6 +1298,132 @@ func (x *CatalogPage) GetPatience() *Patience {
 	return nil
 }
 
+func (x *CatalogPage) GetSupplies() []*Supply {
+	if x != nil {
+		return x.Supplies
+	}
+	return nil
+}
+
+// Supply is something that the provider has only so much of and that several offerings share: the cores that a quota allows of a
+// family, the addresses of a subnet. No more nodes are planned than it covers. A supply of one name is the same in all classes.
+type Supply struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Printable ASCII without spaces. The names of other providers may be the same.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How many units are left, without those of the launches that were answered with an instance or accepted.
+	Left int64 `protobuf:"varint,2,opt,name=left,proto3" json:"left,omitempty"`
+	// No offering draws on it any more.
+	Gone          bool `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Supply) Reset() {
+	*x = Supply{}
+	mi := &file_provider_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Supply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Supply) ProtoMessage() {}
+
+func (x *Supply) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Supply.ProtoReflect.Descriptor instead.
+func (*Supply) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Supply) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Supply) GetLeft() int64 {
+	if x != nil {
+		return x.Left
+	}
+	return 0
+}
+
+func (x *Supply) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+// Draw is what a node takes of a supply.
+type Draw struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Supply string                 `protobuf:"bytes,1,opt,name=supply,proto3" json:"supply,omitempty"`
+	// 1 or more.
+	Units         int64 `protobuf:"varint,2,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Draw) Reset() {
+	*x = Draw{}
+	mi := &file_provider_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Draw) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Draw) ProtoMessage() {}
+
+func (x *Draw) ProtoReflect() protoreflect.Message {
+	mi := &file_provider_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Draw.ProtoReflect.Descriptor instead.
+func (*Draw) Descriptor() ([]byte, []int) {
+	return file_provider_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Draw) GetSupply() string {
+	if x != nil {
+		return x.Supply
+	}
+	return ""
+}
+
+func (x *Draw) GetUnits() int64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
 type Type struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A label value, unique.
@@ -1314,7 +1443,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1455,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[12]
+	mi := &file_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1468,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{12}
+	return file_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Type) GetName() string {
@@ -1384,8 +1513,8 @@ func (x *Type) GetVolumeLimits() map[string]int64 {
 	return nil
 }
 
-// Offering is a type in one zone at one capacity type. Zone, capacity type, reservation, group and
-// labels together are unique in the type.
+// Offering is a type in one zone at one capacity type. Zone, capacity type, reservation, group, labels and
+// id together are unique in the type.
 type Offering struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty where the provider has no zones.
@@ -1400,17 +1529,20 @@ type Offering struct {
 	// What was reserved, for capacity type reserved, and how many more nodes it covers.
 	Reservation string  `protobuf:"bytes,6,opt,name=reservation,proto3" json:"reservation,omitempty"`
 	Left        *uint32 `protobuf:"varint,7,opt,name=left,proto3,oneof" json:"left,omitempty"`
-	// The provider's own name for the offering; it comes back in OfferingRef.
+	// The provider's own name for the offering; it comes back in OfferingRef. It tells offerings apart that are alike in zone and
+	// capacity type.
 	Id string `protobuf:"bytes,8,opt,name=id,proto3" json:"id,omitempty"`
 	// The placement group that instances go into; empty: none.
-	Group         string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,9,opt,name=group,proto3" json:"group,omitempty"`
+	// What a node takes of supplies, each once; their names are those of CatalogPage.supplies.
+	Draws         []*Draw `protobuf:"bytes,10,rep,name=draws,proto3" json:"draws,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +1554,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[13]
+	mi := &file_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,7 +1567,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{13}
+	return file_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Offering) GetZone() string {
@@ -1501,6 +1633,13 @@ func (x *Offering) GetGroup() string {
 	return ""
 }
 
+func (x *Offering) GetDraws() []*Draw {
+	if x != nil {
+		return x.Draws
+	}
+	return nil
+}
+
 // OfferingChange replaces or adds an offering of a type that the controller has, or takes it away.
 type OfferingChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1513,7 +1652,7 @@ type OfferingChange struct {
 
 func (x *OfferingChange) Reset() {
 	*x = OfferingChange{}
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1664,7 @@ func (x *OfferingChange) String() string {
 func (*OfferingChange) ProtoMessage() {}
 
 func (x *OfferingChange) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[14]
+	mi := &file_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1677,7 @@ func (x *OfferingChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingChange.ProtoReflect.Descriptor instead.
 func (*OfferingChange) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{14}
+	return file_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OfferingChange) GetType() string {
@@ -1583,7 +1722,7 @@ type Requirement struct {
 
 func (x *Requirement) Reset() {
 	*x = Requirement{}
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1734,7 @@ func (x *Requirement) String() string {
 func (*Requirement) ProtoMessage() {}
 
 func (x *Requirement) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[15]
+	mi := &file_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1747,7 @@ func (x *Requirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Requirement.ProtoReflect.Descriptor instead.
 func (*Requirement) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{15}
+	return file_provider_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Requirement) GetKey() string {
@@ -1677,7 +1816,7 @@ type LaunchRequest struct {
 
 func (x *LaunchRequest) Reset() {
 	*x = LaunchRequest{}
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1828,7 @@ func (x *LaunchRequest) String() string {
 func (*LaunchRequest) ProtoMessage() {}
 
 func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[16]
+	mi := &file_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1841,7 @@ func (x *LaunchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchRequest.ProtoReflect.Descriptor instead.
 func (*LaunchRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{16}
+	return file_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LaunchRequest) GetItems() []*LaunchItem {
@@ -1744,7 +1883,7 @@ type LaunchItem struct {
 
 func (x *LaunchItem) Reset() {
 	*x = LaunchItem{}
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1895,7 @@ func (x *LaunchItem) String() string {
 func (*LaunchItem) ProtoMessage() {}
 
 func (x *LaunchItem) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[17]
+	mi := &file_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1908,7 @@ func (x *LaunchItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchItem.ProtoReflect.Descriptor instead.
 func (*LaunchItem) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{17}
+	return file_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LaunchItem) GetToken() string {
@@ -1843,21 +1982,22 @@ func (x *LaunchItem) GetRepriced() bool {
 }
 
 type OfferingRef struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	Zone          string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
-	CapacityType  string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
-	Reservation   string                 `protobuf:"bytes,4,opt,name=reservation,proto3" json:"reservation,omitempty"`
-	OfferingId    string                 `protobuf:"bytes,5,opt,name=offering_id,json=offeringId,proto3" json:"offering_id,omitempty"`
-	Group         string                 `protobuf:"bytes,6,opt,name=group,proto3" json:"group,omitempty"`
-	Labels        map[string]string      `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Type         string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	Zone         string                 `protobuf:"bytes,2,opt,name=zone,proto3" json:"zone,omitempty"`
+	CapacityType string                 `protobuf:"bytes,3,opt,name=capacity_type,json=capacityType,proto3" json:"capacity_type,omitempty"`
+	Reservation  string                 `protobuf:"bytes,4,opt,name=reservation,proto3" json:"reservation,omitempty"`
+	// Offering.id. Empty in an answer: all offerings that the other fields name.
+	OfferingId    string            `protobuf:"bytes,5,opt,name=offering_id,json=offeringId,proto3" json:"offering_id,omitempty"`
+	Group         string            `protobuf:"bytes,6,opt,name=group,proto3" json:"group,omitempty"`
+	Labels        map[string]string `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OfferingRef) Reset() {
 	*x = OfferingRef{}
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2009,7 @@ func (x *OfferingRef) String() string {
 func (*OfferingRef) ProtoMessage() {}
 
 func (x *OfferingRef) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[18]
+	mi := &file_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2022,7 @@ func (x *OfferingRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferingRef.ProtoReflect.Descriptor instead.
 func (*OfferingRef) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{18}
+	return file_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OfferingRef) GetType() string {
@@ -1945,7 +2085,7 @@ type Taint struct {
 
 func (x *Taint) Reset() {
 	*x = Taint{}
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2097,7 @@ func (x *Taint) String() string {
 func (*Taint) ProtoMessage() {}
 
 func (x *Taint) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[19]
+	mi := &file_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2110,7 @@ func (x *Taint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Taint.ProtoReflect.Descriptor instead.
 func (*Taint) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{19}
+	return file_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Taint) GetKey() string {
@@ -2004,7 +2144,7 @@ type LaunchResponse struct {
 
 func (x *LaunchResponse) Reset() {
 	*x = LaunchResponse{}
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2156,7 @@ func (x *LaunchResponse) String() string {
 func (*LaunchResponse) ProtoMessage() {}
 
 func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[20]
+	mi := &file_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2169,7 @@ func (x *LaunchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResponse.ProtoReflect.Descriptor instead.
 func (*LaunchResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{20}
+	return file_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LaunchResponse) GetResults() []*LaunchResult {
@@ -2057,7 +2197,7 @@ type LaunchResult struct {
 
 func (x *LaunchResult) Reset() {
 	*x = LaunchResult{}
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2209,7 @@ func (x *LaunchResult) String() string {
 func (*LaunchResult) ProtoMessage() {}
 
 func (x *LaunchResult) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[21]
+	mi := &file_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2222,7 @@ func (x *LaunchResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaunchResult.ProtoReflect.Descriptor instead.
 func (*LaunchResult) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{21}
+	return file_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LaunchResult) GetToken() string {
@@ -2168,7 +2308,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2320,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[22]
+	mi := &file_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2333,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{22}
+	return file_provider_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Failure) GetKind() FailureKind {
@@ -2284,7 +2424,7 @@ type Instance struct {
 
 func (x *Instance) Reset() {
 	*x = Instance{}
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2296,7 +2436,7 @@ func (x *Instance) String() string {
 func (*Instance) ProtoMessage() {}
 
 func (x *Instance) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[23]
+	mi := &file_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2309,7 +2449,7 @@ func (x *Instance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Instance.ProtoReflect.Descriptor instead.
 func (*Instance) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{23}
+	return file_provider_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Instance) GetId() string {
@@ -2412,7 +2552,7 @@ type TerminateRequest struct {
 
 func (x *TerminateRequest) Reset() {
 	*x = TerminateRequest{}
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2424,7 +2564,7 @@ func (x *TerminateRequest) String() string {
 func (*TerminateRequest) ProtoMessage() {}
 
 func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[24]
+	mi := &file_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2437,7 +2577,7 @@ func (x *TerminateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateRequest.ProtoReflect.Descriptor instead.
 func (*TerminateRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{24}
+	return file_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TerminateRequest) GetIds() []string {
@@ -2457,7 +2597,7 @@ type TerminateResponse struct {
 
 func (x *TerminateResponse) Reset() {
 	*x = TerminateResponse{}
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2609,7 @@ func (x *TerminateResponse) String() string {
 func (*TerminateResponse) ProtoMessage() {}
 
 func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[25]
+	mi := &file_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2622,7 @@ func (x *TerminateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TerminateResponse.ProtoReflect.Descriptor instead.
 func (*TerminateResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{25}
+	return file_provider_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TerminateResponse) GetEnds() map[string]*End {
@@ -2504,7 +2644,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2656,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[26]
+	mi := &file_provider_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2669,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{26}
+	return file_provider_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *End) GetGone() bool {
@@ -2555,7 +2695,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2707,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[27]
+	mi := &file_provider_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2720,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{27}
+	return file_provider_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetRequest) GetId() string {
@@ -2599,7 +2739,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2751,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[28]
+	mi := &file_provider_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2764,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{28}
+	return file_provider_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetResponse) GetInstance() *Instance {
@@ -2643,7 +2783,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2795,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[29]
+	mi := &file_provider_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2808,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{29}
+	return file_provider_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListRequest) GetCluster() *Cluster {
@@ -2688,7 +2828,7 @@ type InstancePage struct {
 
 func (x *InstancePage) Reset() {
 	*x = InstancePage{}
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2840,7 @@ func (x *InstancePage) String() string {
 func (*InstancePage) ProtoMessage() {}
 
 func (x *InstancePage) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[30]
+	mi := &file_provider_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +2853,7 @@ func (x *InstancePage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstancePage.ProtoReflect.Descriptor instead.
 func (*InstancePage) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{30}
+	return file_provider_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *InstancePage) GetInstances() []*Instance {
@@ -2740,7 +2880,7 @@ type DriftRequest struct {
 
 func (x *DriftRequest) Reset() {
 	*x = DriftRequest{}
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2892,7 @@ func (x *DriftRequest) String() string {
 func (*DriftRequest) ProtoMessage() {}
 
 func (x *DriftRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[31]
+	mi := &file_provider_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2905,7 @@ func (x *DriftRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftRequest.ProtoReflect.Descriptor instead.
 func (*DriftRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{31}
+	return file_provider_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DriftRequest) GetClass() *Class {
@@ -2798,7 +2938,7 @@ type DriftResponse struct {
 
 func (x *DriftResponse) Reset() {
 	*x = DriftResponse{}
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2950,7 @@ func (x *DriftResponse) String() string {
 func (*DriftResponse) ProtoMessage() {}
 
 func (x *DriftResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[32]
+	mi := &file_provider_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,7 +2963,7 @@ func (x *DriftResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftResponse.ProtoReflect.Descriptor instead.
 func (*DriftResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{32}
+	return file_provider_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DriftResponse) GetReasons() map[string]string {
@@ -2860,7 +3000,7 @@ type RebootRequest struct {
 
 func (x *RebootRequest) Reset() {
 	*x = RebootRequest{}
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +3012,7 @@ func (x *RebootRequest) String() string {
 func (*RebootRequest) ProtoMessage() {}
 
 func (x *RebootRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[33]
+	mi := &file_provider_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +3025,7 @@ func (x *RebootRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootRequest.ProtoReflect.Descriptor instead.
 func (*RebootRequest) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{33}
+	return file_provider_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RebootRequest) GetToken() string {
@@ -2917,7 +3057,7 @@ type RebootResponse struct {
 
 func (x *RebootResponse) Reset() {
 	*x = RebootResponse{}
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3069,7 @@ func (x *RebootResponse) String() string {
 func (*RebootResponse) ProtoMessage() {}
 
 func (x *RebootResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[34]
+	mi := &file_provider_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3082,7 @@ func (x *RebootResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebootResponse.ProtoReflect.Descriptor instead.
 func (*RebootResponse) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{34}
+	return file_provider_proto_rawDescGZIP(), []int{36}
 }
 
 type NoticeAck struct {
@@ -2955,7 +3095,7 @@ type NoticeAck struct {
 
 func (x *NoticeAck) Reset() {
 	*x = NoticeAck{}
-	mi := &file_provider_proto_msgTypes[35]
+	mi := &file_provider_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3107,7 @@ func (x *NoticeAck) String() string {
 func (*NoticeAck) ProtoMessage() {}
 
 func (x *NoticeAck) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[35]
+	mi := &file_provider_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3120,7 @@ func (x *NoticeAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticeAck.ProtoReflect.Descriptor instead.
 func (*NoticeAck) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{35}
+	return file_provider_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *NoticeAck) GetAcked() []string {
@@ -3009,7 +3149,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_provider_proto_msgTypes[36]
+	mi := &file_provider_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3161,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_provider_proto_msgTypes[36]
+	mi := &file_provider_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3174,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_provider_proto_rawDescGZIP(), []int{36}
+	return file_provider_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Notice) GetId() string {
@@ -3166,7 +3306,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x0eCatalogRequest\x121\n" +
 	"\x05class\x18\x01 \x01(\v2\x1b.dovetail.provider.v1.ClassR\x05class\x12#\n" +
 	"\rhave_revision\x18\x02 \x01(\tR\fhaveRevision\x12\x16\n" +
-	"\x06follow\x18\x03 \x01(\bR\x06follow\"\x95\x02\n" +
+	"\x06follow\x18\x03 \x01(\bR\x06follow\"\xcf\x02\n" +
 	"\vCatalogPage\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\tR\brevision\x12\x14\n" +
 	"\x05reset\x18\x02 \x01(\bR\x05reset\x12\x12\n" +
@@ -3174,7 +3314,15 @@ const file_provider_proto_rawDesc = "" +
 	"\x05types\x18\x04 \x03(\v2\x1a.dovetail.provider.v1.TypeR\x05types\x12\x12\n" +
 	"\x04gone\x18\x05 \x03(\tR\x04gone\x12>\n" +
 	"\achanges\x18\x06 \x03(\v2$.dovetail.provider.v1.OfferingChangeR\achanges\x12:\n" +
-	"\bpatience\x18\a \x01(\v2\x1e.dovetail.provider.v1.PatienceR\bpatience\"\xb9\x04\n" +
+	"\bpatience\x18\a \x01(\v2\x1e.dovetail.provider.v1.PatienceR\bpatience\x128\n" +
+	"\bsupplies\x18\b \x03(\v2\x1c.dovetail.provider.v1.SupplyR\bsupplies\"D\n" +
+	"\x06Supply\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04left\x18\x02 \x01(\x03R\x04left\x12\x12\n" +
+	"\x04gone\x18\x03 \x01(\bR\x04gone\"4\n" +
+	"\x04Draw\x12\x16\n" +
+	"\x06supply\x18\x01 \x01(\tR\x06supply\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\x03R\x05units\"\xb9\x04\n" +
 	"\x04Type\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12E\n" +
 	"\frequirements\x18\x02 \x03(\v2!.dovetail.provider.v1.RequirementR\frequirements\x12D\n" +
@@ -3190,7 +3338,7 @@ const file_provider_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a?\n" +
 	"\x11VolumeLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x83\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb5\x03\n" +
 	"\bOffering\x12\x12\n" +
 	"\x04zone\x18\x01 \x01(\tR\x04zone\x12#\n" +
 	"\rcapacity_type\x18\x02 \x01(\tR\fcapacityType\x12B\n" +
@@ -3200,7 +3348,9 @@ const file_provider_proto_rawDesc = "" +
 	"\vreservation\x18\x06 \x01(\tR\vreservation\x12\x17\n" +
 	"\x04left\x18\a \x01(\rH\x01R\x04left\x88\x01\x01\x12\x0e\n" +
 	"\x02id\x18\b \x01(\tR\x02id\x12\x14\n" +
-	"\x05group\x18\t \x01(\tR\x05group\x1a9\n" +
+	"\x05group\x18\t \x01(\tR\x05group\x120\n" +
+	"\x05draws\x18\n" +
+	" \x03(\v2\x1a.dovetail.provider.v1.DrawR\x05draws\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -3425,7 +3575,7 @@ func file_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_provider_proto_goTypes = []any{
 	(Capability)(0),           // 0: dovetail.provider.v1.Capability
 	(RepairAction)(0),         // 1: dovetail.provider.v1.RepairAction
@@ -3443,45 +3593,47 @@ var file_provider_proto_goTypes = []any{
 	(*Class)(nil),             // 13: dovetail.provider.v1.Class
 	(*CatalogRequest)(nil),    // 14: dovetail.provider.v1.CatalogRequest
 	(*CatalogPage)(nil),       // 15: dovetail.provider.v1.CatalogPage
-	(*Type)(nil),              // 16: dovetail.provider.v1.Type
-	(*Offering)(nil),          // 17: dovetail.provider.v1.Offering
-	(*OfferingChange)(nil),    // 18: dovetail.provider.v1.OfferingChange
-	(*Requirement)(nil),       // 19: dovetail.provider.v1.Requirement
-	(*LaunchRequest)(nil),     // 20: dovetail.provider.v1.LaunchRequest
-	(*LaunchItem)(nil),        // 21: dovetail.provider.v1.LaunchItem
-	(*OfferingRef)(nil),       // 22: dovetail.provider.v1.OfferingRef
-	(*Taint)(nil),             // 23: dovetail.provider.v1.Taint
-	(*LaunchResponse)(nil),    // 24: dovetail.provider.v1.LaunchResponse
-	(*LaunchResult)(nil),      // 25: dovetail.provider.v1.LaunchResult
-	(*Failure)(nil),           // 26: dovetail.provider.v1.Failure
-	(*Instance)(nil),          // 27: dovetail.provider.v1.Instance
-	(*TerminateRequest)(nil),  // 28: dovetail.provider.v1.TerminateRequest
-	(*TerminateResponse)(nil), // 29: dovetail.provider.v1.TerminateResponse
-	(*End)(nil),               // 30: dovetail.provider.v1.End
-	(*GetRequest)(nil),        // 31: dovetail.provider.v1.GetRequest
-	(*GetResponse)(nil),       // 32: dovetail.provider.v1.GetResponse
-	(*ListRequest)(nil),       // 33: dovetail.provider.v1.ListRequest
-	(*InstancePage)(nil),      // 34: dovetail.provider.v1.InstancePage
-	(*DriftRequest)(nil),      // 35: dovetail.provider.v1.DriftRequest
-	(*DriftResponse)(nil),     // 36: dovetail.provider.v1.DriftResponse
-	(*RebootRequest)(nil),     // 37: dovetail.provider.v1.RebootRequest
-	(*RebootResponse)(nil),    // 38: dovetail.provider.v1.RebootResponse
-	(*NoticeAck)(nil),         // 39: dovetail.provider.v1.NoticeAck
-	(*Notice)(nil),            // 40: dovetail.provider.v1.Notice
-	nil,                       // 41: dovetail.provider.v1.Type.CapacityEntry
-	nil,                       // 42: dovetail.provider.v1.Type.OverheadEntry
-	nil,                       // 43: dovetail.provider.v1.Type.VolumeLimitsEntry
-	nil,                       // 44: dovetail.provider.v1.Offering.LabelsEntry
-	nil,                       // 45: dovetail.provider.v1.LaunchItem.RequestsEntry
-	nil,                       // 46: dovetail.provider.v1.LaunchItem.LabelsEntry
-	nil,                       // 47: dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	nil,                       // 48: dovetail.provider.v1.OfferingRef.LabelsEntry
-	nil,                       // 49: dovetail.provider.v1.Instance.LabelsEntry
-	nil,                       // 50: dovetail.provider.v1.Instance.AnnotationsEntry
-	nil,                       // 51: dovetail.provider.v1.Instance.CapacityEntry
-	nil,                       // 52: dovetail.provider.v1.Instance.AllocatableEntry
-	nil,                       // 53: dovetail.provider.v1.TerminateResponse.EndsEntry
-	nil,                       // 54: dovetail.provider.v1.DriftResponse.ReasonsEntry
+	(*Supply)(nil),            // 16: dovetail.provider.v1.Supply
+	(*Draw)(nil),              // 17: dovetail.provider.v1.Draw
+	(*Type)(nil),              // 18: dovetail.provider.v1.Type
+	(*Offering)(nil),          // 19: dovetail.provider.v1.Offering
+	(*OfferingChange)(nil),    // 20: dovetail.provider.v1.OfferingChange
+	(*Requirement)(nil),       // 21: dovetail.provider.v1.Requirement
+	(*LaunchRequest)(nil),     // 22: dovetail.provider.v1.LaunchRequest
+	(*LaunchItem)(nil),        // 23: dovetail.provider.v1.LaunchItem
+	(*OfferingRef)(nil),       // 24: dovetail.provider.v1.OfferingRef
+	(*Taint)(nil),             // 25: dovetail.provider.v1.Taint
+	(*LaunchResponse)(nil),    // 26: dovetail.provider.v1.LaunchResponse
+	(*LaunchResult)(nil),      // 27: dovetail.provider.v1.LaunchResult
+	(*Failure)(nil),           // 28: dovetail.provider.v1.Failure
+	(*Instance)(nil),          // 29: dovetail.provider.v1.Instance
+	(*TerminateRequest)(nil),  // 30: dovetail.provider.v1.TerminateRequest
+	(*TerminateResponse)(nil), // 31: dovetail.provider.v1.TerminateResponse
+	(*End)(nil),               // 32: dovetail.provider.v1.End
+	(*GetRequest)(nil),        // 33: dovetail.provider.v1.GetRequest
+	(*GetResponse)(nil),       // 34: dovetail.provider.v1.GetResponse
+	(*ListRequest)(nil),       // 35: dovetail.provider.v1.ListRequest
+	(*InstancePage)(nil),      // 36: dovetail.provider.v1.InstancePage
+	(*DriftRequest)(nil),      // 37: dovetail.provider.v1.DriftRequest
+	(*DriftResponse)(nil),     // 38: dovetail.provider.v1.DriftResponse
+	(*RebootRequest)(nil),     // 39: dovetail.provider.v1.RebootRequest
+	(*RebootResponse)(nil),    // 40: dovetail.provider.v1.RebootResponse
+	(*NoticeAck)(nil),         // 41: dovetail.provider.v1.NoticeAck
+	(*Notice)(nil),            // 42: dovetail.provider.v1.Notice
+	nil,                       // 43: dovetail.provider.v1.Type.CapacityEntry
+	nil,                       // 44: dovetail.provider.v1.Type.OverheadEntry
+	nil,                       // 45: dovetail.provider.v1.Type.VolumeLimitsEntry
+	nil,                       // 46: dovetail.provider.v1.Offering.LabelsEntry
+	nil,                       // 47: dovetail.provider.v1.LaunchItem.RequestsEntry
+	nil,                       // 48: dovetail.provider.v1.LaunchItem.LabelsEntry
+	nil,                       // 49: dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	nil,                       // 50: dovetail.provider.v1.OfferingRef.LabelsEntry
+	nil,                       // 51: dovetail.provider.v1.Instance.LabelsEntry
+	nil,                       // 52: dovetail.provider.v1.Instance.AnnotationsEntry
+	nil,                       // 53: dovetail.provider.v1.Instance.CapacityEntry
+	nil,                       // 54: dovetail.provider.v1.Instance.AllocatableEntry
+	nil,                       // 55: dovetail.provider.v1.TerminateResponse.EndsEntry
+	nil,                       // 56: dovetail.provider.v1.DriftResponse.ReasonsEntry
 }
 var file_provider_proto_depIdxs = []int32{
 	5,  // 0: dovetail.provider.v1.DescribeRequest.cluster:type_name -> dovetail.provider.v1.Cluster
@@ -3495,70 +3647,72 @@ var file_provider_proto_depIdxs = []int32{
 	1,  // 8: dovetail.provider.v1.RepairPolicy.action:type_name -> dovetail.provider.v1.RepairAction
 	3,  // 9: dovetail.provider.v1.ConditionNotice.kind:type_name -> dovetail.provider.v1.NoticeKind
 	13, // 10: dovetail.provider.v1.CatalogRequest.class:type_name -> dovetail.provider.v1.Class
-	16, // 11: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
-	18, // 12: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
+	18, // 11: dovetail.provider.v1.CatalogPage.types:type_name -> dovetail.provider.v1.Type
+	20, // 12: dovetail.provider.v1.CatalogPage.changes:type_name -> dovetail.provider.v1.OfferingChange
 	7,  // 13: dovetail.provider.v1.CatalogPage.patience:type_name -> dovetail.provider.v1.Patience
-	19, // 14: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
-	41, // 15: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
-	42, // 16: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
-	17, // 17: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
-	43, // 18: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
-	44, // 19: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
-	17, // 20: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
-	21, // 21: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
-	5,  // 22: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	13, // 23: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
-	22, // 24: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
-	19, // 25: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
-	45, // 26: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
-	46, // 27: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
-	47, // 28: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
-	23, // 29: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
-	48, // 30: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
-	25, // 31: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
-	27, // 32: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
-	26, // 33: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
-	22, // 34: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
-	2,  // 35: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
-	22, // 36: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
-	49, // 37: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
-	50, // 38: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
-	51, // 39: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
-	52, // 40: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
-	26, // 41: dovetail.provider.v1.Instance.failed:type_name -> dovetail.provider.v1.Failure
-	53, // 42: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
-	26, // 43: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
-	27, // 44: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
-	5,  // 45: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
-	27, // 46: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
-	13, // 47: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
-	54, // 48: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
-	3,  // 49: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
-	26, // 50: dovetail.provider.v1.Notice.failure:type_name -> dovetail.provider.v1.Failure
-	30, // 51: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
-	4,  // 52: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
-	14, // 53: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
-	20, // 54: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
-	28, // 55: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
-	31, // 56: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
-	33, // 57: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
-	35, // 58: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
-	37, // 59: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
-	39, // 60: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
-	6,  // 61: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
-	15, // 62: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
-	24, // 63: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
-	29, // 64: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
-	32, // 65: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
-	34, // 66: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
-	36, // 67: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
-	38, // 68: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
-	40, // 69: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
-	61, // [61:70] is the sub-list for method output_type
-	52, // [52:61] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	16, // 14: dovetail.provider.v1.CatalogPage.supplies:type_name -> dovetail.provider.v1.Supply
+	21, // 15: dovetail.provider.v1.Type.requirements:type_name -> dovetail.provider.v1.Requirement
+	43, // 16: dovetail.provider.v1.Type.capacity:type_name -> dovetail.provider.v1.Type.CapacityEntry
+	44, // 17: dovetail.provider.v1.Type.overhead:type_name -> dovetail.provider.v1.Type.OverheadEntry
+	19, // 18: dovetail.provider.v1.Type.offerings:type_name -> dovetail.provider.v1.Offering
+	45, // 19: dovetail.provider.v1.Type.volume_limits:type_name -> dovetail.provider.v1.Type.VolumeLimitsEntry
+	46, // 20: dovetail.provider.v1.Offering.labels:type_name -> dovetail.provider.v1.Offering.LabelsEntry
+	17, // 21: dovetail.provider.v1.Offering.draws:type_name -> dovetail.provider.v1.Draw
+	19, // 22: dovetail.provider.v1.OfferingChange.offering:type_name -> dovetail.provider.v1.Offering
+	23, // 23: dovetail.provider.v1.LaunchRequest.items:type_name -> dovetail.provider.v1.LaunchItem
+	5,  // 24: dovetail.provider.v1.LaunchRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	13, // 25: dovetail.provider.v1.LaunchItem.class:type_name -> dovetail.provider.v1.Class
+	24, // 26: dovetail.provider.v1.LaunchItem.offerings:type_name -> dovetail.provider.v1.OfferingRef
+	21, // 27: dovetail.provider.v1.LaunchItem.requirements:type_name -> dovetail.provider.v1.Requirement
+	47, // 28: dovetail.provider.v1.LaunchItem.requests:type_name -> dovetail.provider.v1.LaunchItem.RequestsEntry
+	48, // 29: dovetail.provider.v1.LaunchItem.labels:type_name -> dovetail.provider.v1.LaunchItem.LabelsEntry
+	49, // 30: dovetail.provider.v1.LaunchItem.annotations:type_name -> dovetail.provider.v1.LaunchItem.AnnotationsEntry
+	25, // 31: dovetail.provider.v1.LaunchItem.taints:type_name -> dovetail.provider.v1.Taint
+	50, // 32: dovetail.provider.v1.OfferingRef.labels:type_name -> dovetail.provider.v1.OfferingRef.LabelsEntry
+	27, // 33: dovetail.provider.v1.LaunchResponse.results:type_name -> dovetail.provider.v1.LaunchResult
+	29, // 34: dovetail.provider.v1.LaunchResult.instance:type_name -> dovetail.provider.v1.Instance
+	28, // 35: dovetail.provider.v1.LaunchResult.failure:type_name -> dovetail.provider.v1.Failure
+	24, // 36: dovetail.provider.v1.LaunchResult.short:type_name -> dovetail.provider.v1.OfferingRef
+	2,  // 37: dovetail.provider.v1.Failure.kind:type_name -> dovetail.provider.v1.FailureKind
+	24, // 38: dovetail.provider.v1.Failure.places:type_name -> dovetail.provider.v1.OfferingRef
+	51, // 39: dovetail.provider.v1.Instance.labels:type_name -> dovetail.provider.v1.Instance.LabelsEntry
+	52, // 40: dovetail.provider.v1.Instance.annotations:type_name -> dovetail.provider.v1.Instance.AnnotationsEntry
+	53, // 41: dovetail.provider.v1.Instance.capacity:type_name -> dovetail.provider.v1.Instance.CapacityEntry
+	54, // 42: dovetail.provider.v1.Instance.allocatable:type_name -> dovetail.provider.v1.Instance.AllocatableEntry
+	28, // 43: dovetail.provider.v1.Instance.failed:type_name -> dovetail.provider.v1.Failure
+	55, // 44: dovetail.provider.v1.TerminateResponse.ends:type_name -> dovetail.provider.v1.TerminateResponse.EndsEntry
+	28, // 45: dovetail.provider.v1.End.failure:type_name -> dovetail.provider.v1.Failure
+	29, // 46: dovetail.provider.v1.GetResponse.instance:type_name -> dovetail.provider.v1.Instance
+	5,  // 47: dovetail.provider.v1.ListRequest.cluster:type_name -> dovetail.provider.v1.Cluster
+	29, // 48: dovetail.provider.v1.InstancePage.instances:type_name -> dovetail.provider.v1.Instance
+	13, // 49: dovetail.provider.v1.DriftRequest.class:type_name -> dovetail.provider.v1.Class
+	56, // 50: dovetail.provider.v1.DriftResponse.reasons:type_name -> dovetail.provider.v1.DriftResponse.ReasonsEntry
+	3,  // 51: dovetail.provider.v1.Notice.kind:type_name -> dovetail.provider.v1.NoticeKind
+	28, // 52: dovetail.provider.v1.Notice.failure:type_name -> dovetail.provider.v1.Failure
+	32, // 53: dovetail.provider.v1.TerminateResponse.EndsEntry.value:type_name -> dovetail.provider.v1.End
+	4,  // 54: dovetail.provider.v1.Provider.Describe:input_type -> dovetail.provider.v1.DescribeRequest
+	14, // 55: dovetail.provider.v1.Provider.Catalog:input_type -> dovetail.provider.v1.CatalogRequest
+	22, // 56: dovetail.provider.v1.Provider.Launch:input_type -> dovetail.provider.v1.LaunchRequest
+	30, // 57: dovetail.provider.v1.Provider.Terminate:input_type -> dovetail.provider.v1.TerminateRequest
+	33, // 58: dovetail.provider.v1.Provider.Get:input_type -> dovetail.provider.v1.GetRequest
+	35, // 59: dovetail.provider.v1.Provider.List:input_type -> dovetail.provider.v1.ListRequest
+	37, // 60: dovetail.provider.v1.Provider.Drift:input_type -> dovetail.provider.v1.DriftRequest
+	39, // 61: dovetail.provider.v1.Provider.Reboot:input_type -> dovetail.provider.v1.RebootRequest
+	41, // 62: dovetail.provider.v1.Provider.Notices:input_type -> dovetail.provider.v1.NoticeAck
+	6,  // 63: dovetail.provider.v1.Provider.Describe:output_type -> dovetail.provider.v1.DescribeResponse
+	15, // 64: dovetail.provider.v1.Provider.Catalog:output_type -> dovetail.provider.v1.CatalogPage
+	26, // 65: dovetail.provider.v1.Provider.Launch:output_type -> dovetail.provider.v1.LaunchResponse
+	31, // 66: dovetail.provider.v1.Provider.Terminate:output_type -> dovetail.provider.v1.TerminateResponse
+	34, // 67: dovetail.provider.v1.Provider.Get:output_type -> dovetail.provider.v1.GetResponse
+	36, // 68: dovetail.provider.v1.Provider.List:output_type -> dovetail.provider.v1.InstancePage
+	38, // 69: dovetail.provider.v1.Provider.Drift:output_type -> dovetail.provider.v1.DriftResponse
+	40, // 70: dovetail.provider.v1.Provider.Reboot:output_type -> dovetail.provider.v1.RebootResponse
+	42, // 71: dovetail.provider.v1.Provider.Notices:output_type -> dovetail.provider.v1.Notice
+	63, // [63:72] is the sub-list for method output_type
+	54, // [54:63] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_provider_proto_init() }
@@ -3567,9 +3721,9 @@ func file_provider_proto_init() {
 		return
 	}
 	file_provider_proto_msgTypes[6].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[13].OneofWrappers = []any{}
 	file_provider_proto_msgTypes[15].OneofWrappers = []any{}
-	file_provider_proto_msgTypes[21].OneofWrappers = []any{
+	file_provider_proto_msgTypes[17].OneofWrappers = []any{}
+	file_provider_proto_msgTypes[23].OneofWrappers = []any{
 		(*LaunchResult_Instance)(nil),
 		(*LaunchResult_Failure)(nil),
 	}
@@ -3579,7 +3733,7 @@ func file_provider_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_provider_proto_rawDesc), len(file_provider_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   51,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

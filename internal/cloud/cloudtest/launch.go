@@ -62,6 +62,7 @@ func typesAreWhole(t T, h Harness) {
 	if err != nil {
 		t.Fatalf("Types(%s): %v", h.Class, err)
 	}
+	suppliesAgree(t, types)
 	seen := map[string]bool{}
 	for _, typ := range types {
 		if seen[typ.Name] {
@@ -90,6 +91,26 @@ func typesAreWhole(t T, h Harness) {
 	}
 	if diff := cmp.Diff(h.Provider.Vocabulary(), h.Restart(t).Vocabulary()); diff != "" {
 		t.Errorf("Vocabulary() changed (-before +after a restart):\n%s", diff)
+	}
+}
+
+// suppliesAgree checks what offerings draw on supplies: a node takes something, and all offerings say the
+// same of what is left, which is not below zero.
+func suppliesAgree(t T, types []*catalog.Type) {
+	left := map[string]int{}
+	for _, typ := range types {
+		for i := range typ.Offerings {
+			for _, d := range typ.Offerings[i].Draws {
+				was, had := left[d.Supply]
+				switch {
+				case d.Supply == "" || d.Units < 1 || d.Left < 0:
+					t.Errorf("type %s: offering %d draws %d of supply %q, which has %d left; want a name, 1 or more, and 0 or more", typ.Name, i, d.Units, d.Supply, d.Left)
+				case had && was != d.Left:
+					t.Errorf("type %s: offering %d says that supply %q has %d left, and another one says %d", typ.Name, i, d.Supply, d.Left, was)
+				}
+				left[d.Supply] = d.Left
+			}
+		}
 	}
 }
 

@@ -71,12 +71,23 @@ func (m *memory) Types(_ context.Context, ref cloud.ClassRef) ([]*catalog.Type, 
 	defer m.mu.Unlock()
 	var types []*catalog.Type
 	for i, name := range []string{"small", "large"} {
+		draw := catalog.Draw{Supply: "memory/cores", Units: 1 + i, Left: 100}
+		switch m.lie {
+		case "less is left than nothing":
+			draw.Left = -1
+		case "offerings disagree about what is left":
+			draw.Left -= i
+		case "a supply has no name":
+			draw.Supply = ""
+		case "a node takes less than nothing":
+			draw.Units = -1
+		}
 		types = append(types, &catalog.Type{
 			Name: name, Capacity: quantity.List{quantity.CPU: 1000, quantity.Memory: 1 << 30, quantity.Pods: 10},
 			Requirements: label.Requirements{
 				label.InstanceType: label.In(name), label.Zone: label.In("a"), label.CapacityType: label.In("spot"), corev1.LabelOSStable: label.In("linux"),
 			},
-			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: 1 + float64(i)*m.price}},
+			Offerings: []catalog.Offering{{Zone: "a", CapacityType: "spot", Available: true, Priced: true, PriceHourly: 1 + float64(i)*m.price, Draws: []catalog.Draw{draw}}},
 		})
 	}
 	return types, nil
@@ -300,6 +311,7 @@ func TestLiesAreFound(t *testing.T) {
 		reported  = "a change of types is reported"
 		owns      = "an owner knows its instances by their IDs, and no others"
 		drift     = "drift of many instances is that of each"
+		whole     = "types are whole and do not contradict their offerings"
 	)
 	for lie, sentence := range map[string]string{
 		"the ID is never provisional":                   idLater,
@@ -311,6 +323,10 @@ func TestLiesAreFound(t *testing.T) {
 		"what has failed is not listed":                 failsLate,
 		"nobody knows where":                            failsLate,
 		"failures are forgotten":                        failsLate,
+		"less is left than nothing":                     whole,
+		"offerings disagree about what is left":         whole,
+		"a supply has no name":                          whole,
+		"a node takes less than nothing":                whole,
 		"a change is kept secret":                       reported,
 		"a change is reported of another class":         reported,
 		"a condition means that the instance has ended": "conditions that are notices can be understood",

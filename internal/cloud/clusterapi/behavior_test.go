@@ -514,6 +514,15 @@ func largestSize(t *testing.T, c client.WithWatch) {
 		o.SetAnnotations(annotations)
 	})
 	p := newProvider(t, c)
+	types, err := p.Types(t.Context(), ref("largest"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range types[0].Offerings { // of all zones
+		if len(o.Draws) != 1 || !strings.HasSuffix(o.Draws[0].Supply, "/largest-small") || o.Draws[0].Units != 1 || o.Draws[0].Left != 2 {
+			t.Errorf("an offering in zone %q draws %+v; want 1 of the 2 that the MachineDeployment has left", o.Zone, o.Draws)
+		}
+	}
 	var requests []cloud.LaunchRequest
 	for n := range 8 {
 		requests = append(requests, request(t, p, "largest", n))
@@ -533,7 +542,7 @@ func largestSize(t *testing.T, c client.WithWatch) {
 	if launched != 2 {
 		t.Errorf("%d instances were launched, want 2", launched)
 	}
-	types, err := newProvider(t, c).Types(t.Context(), ref("largest"))
+	types, err = newProvider(t, c).Types(t.Context(), ref("largest"))
 	if err != nil || types[0].Offerings[0].Available {
 		t.Errorf("types are %+v, %v; want nothing available", types, err)
 	}

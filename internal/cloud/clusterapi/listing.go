@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -294,7 +295,12 @@ func finish(l *listing, t *catalog.Type) {
 			}
 			return cmp.Or(unavailable(a)-unavailable(b), cmp.Compare(a.offering.Price(), b.offering.Price()), strings.Compare(a.deployment.key.String(), b.deployment.key.String()))
 		})
-		t.Offerings = append(t.Offerings, all[0].offering)
+		offering := all[0].offering
+		// Where another MachineDeployment serves the place too, the first one's limit is not the place's.
+		if left, limited := l.left[all[0].deployment.key]; limited && len(all) == 1 {
+			offering.Draws = []catalog.Draw{{Supply: kindDeployment + "/" + all[0].deployment.key.String(), Units: 1, Left: int(max(0, min(left, math.MaxInt32)))}}
+		}
+		t.Offerings = append(t.Offerings, offering)
 		for key, r := range all[0].offering.Requirements() {
 			values[key] = append(values[key], r.Values()...)
 		}

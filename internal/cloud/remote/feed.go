@@ -33,6 +33,8 @@ type feed struct {
 	now    func() time.Time
 	// longest is how long launches of any class may take.
 	longest lifecycle.Patience
+	// scope is what the names of supplies begin with: the provider's name.
+	scope string
 	// report is called when there is another answer than before; nil: nobody wants to know.
 	report func()
 
@@ -221,7 +223,7 @@ func (f *feed) read(ctx context.Context, follow bool) error {
 	}
 	stream, err := f.client.rpc.Catalog(ctx, request)
 	if err == nil {
-		pages := &reader{current: types, longest: f.longest}
+		pages := &reader{current: types, longest: f.longest, scope: f.scope}
 		for err == nil {
 			err = f.page(class, stream, pages)
 			if err == nil && pages.open == nil {

@@ -98,13 +98,6 @@ func (p *Provider) item(ctx context.Context, r *cloud.LaunchRequest, classes map
 	}
 	item := wire.Item(r)
 	item.Class = class
-	p.mu.Lock()
-	f := p.feeds[r.Class]
-	p.mu.Unlock()
-	var types *snapshot
-	if f != nil {
-		_, types = f.have()
-	}
 	most := offeringsMost
 	if n := p.known.Limits.Offerings; n > 0 {
 		most = min(most, n)
@@ -113,7 +106,7 @@ func (p *Provider) item(ctx context.Context, r *cloud.LaunchRequest, classes map
 		if i == most {
 			break
 		}
-		item.Offerings = append(item.Offerings, wire.OfferingRef(c.Type.Name, c.Offering, types.offeringID(c.Type.Name, wire.OfferingKey(c.Offering))))
+		item.Offerings = append(item.Offerings, wire.OfferingRef(c.Type.Name, c.Offering))
 	}
 	return item, nil
 }

@@ -275,6 +275,21 @@ func liars() map[string]struct {
 				t.Offerings[0] = &providerv1.Offering{Zone: t.Offerings[0].Zone, CapacityType: t.Offerings[0].CapacityType, PriceHourly: &negative}
 			})
 		}}, "price_hourly is -1"},
+		"a supply that no page has": {liar{catalog: func(p *providerv1.CatalogPage) {
+			firstType(p, func(t *providerv1.Type) {
+				t.Offerings[0] = &providerv1.Offering{Zone: t.Offerings[0].Zone, CapacityType: t.Offerings[0].CapacityType, Draws: []*providerv1.Draw{{Supply: "cores", Units: 1}}}
+			})
+		}}, "offering 0 draws on supply cores, which no page has"},
+		"a node that takes less than nothing": {liar{catalog: func(p *providerv1.CatalogPage) {
+			p.Supplies = []*providerv1.Supply{{Name: "cores", Left: 5}}
+			firstType(p, func(t *providerv1.Type) {
+				t.Offerings[0] = &providerv1.Offering{Zone: t.Offerings[0].Zone, CapacityType: t.Offerings[0].CapacityType, Draws: []*providerv1.Draw{{Supply: "cores", Units: -1}}}
+			})
+		}}, "units of supply cores is -1"},
+		"less left than nothing": {liar{catalog: func(p *providerv1.CatalogPage) { p.Supplies = []*providerv1.Supply{{Name: "cores", Left: -1}} }}, "supply cores: left is -1"},
+		"a supply twice": {liar{catalog: func(p *providerv1.CatalogPage) {
+			p.Supplies = []*providerv1.Supply{{Name: "cores"}, {Name: "cores"}}
+		}}, "supply cores is there twice"},
 		"a zone that cannot be": {liar{catalog: func(p *providerv1.CatalogPage) {
 			firstType(p, func(t *providerv1.Type) { t.Offerings[0] = &providerv1.Offering{Zone: "a b", CapacityType: "spot"} })
 		}}, "rule catalog"},

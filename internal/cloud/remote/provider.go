@@ -224,7 +224,7 @@ func (p *Provider) feed(ref cloud.ClassRef) *feed {
 		p.feeds[oldest].end()
 		delete(p.feeds, oldest)
 	}
-	f := &feed{client: p.client, longest: p.known.Patience, now: p.now, used: p.now(), changed: make(chan struct{})}
+	f := &feed{client: p.client, longest: p.known.Patience, scope: p.known.Name, now: p.now, used: p.now(), changed: make(chan struct{})}
 	if p.typesChanged != nil {
 		f.report = func() { p.typesChanged(ref) }
 	}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ type snapshot struct {
 	types     []*catalog.Type
 	entries   []*wire.Entry
 	offerings int
+	// supplies is what is left of each.
+	supplies catalog.Supplies
 	// patience is how long launches of the class may take.
 	patience lifecycle.Patience
 }
@@ -28,17 +31,6 @@ func (s *snapshot) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.types, name, func(t *catalog.Type, name string) int { return strings.Compare(t.Name, name) })
 }
 
-// offeringID returns the provider's own name of an offering; empty: it has none.
-func (s *snapshot) offeringID(instanceType, key string) string {
-	if s == nil {
-		return ""
-	}
-	if at, found := s.find(instanceType); found {
-		return s.entries[at].ID(key)
-	}
-	return ""
-}
-
 // reader puts the pages of one call together.
 type reader struct {
 	// current is the last whole snapshot; nil: there is none.
@@ -46,6 +38,9 @@ type reader struct {
 	// open collects the pages of a snapshot that is not whole yet; nil: there is none.
 	open map[string]*wire.Entry
 	rev  string
+	// supplies are those of the open snapshot. Their names begin with the scope.
+	supplies catalog.Supplies
+	scope    string
 	// longest is how long launches of any class may take, patience what the pages say of this one.
 	longest, patience lifecycle.Patience
 }
@@ -53,7 +48,7 @@ type reader struct {
 // read takes one page. whole reports whether there is a snapshot to use.
 func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 	if page.GetReset_() {
-		r.open, r.rev, r.patience = map[string]*wire.Entry{}, page.GetRevision(), r.longest
+		r.open, r.rev, r.patience, r.supplies = map[string]*wire.Entry{}, page.GetRevision(), r.longest, catalog.Supplies{}
 	}
 	if r.open == nil {
 		return r.change(page)
@@ -67,8 +62,11 @@ func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 	if err := r.patient(page); err != nil {
 		return false, err
 	}
+	if err := wire.ParseSupplies(page.GetSupplies(), r.scope, r.supplies, true); err != nil {
+		return false, err
+	}
 	for _, t := range page.GetTypes() {
-		entry, err := wire.ParseType(t)
+		entry, err := wire.ParseType(t, r.scope)
 		if err != nil {
 			return false, err
 		}
@@ -87,7 +85,7 @@ func (r *reader) read(page *providerv1.CatalogPage) (whole bool, err error) {
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b *wire.Entry) int { return strings.Compare(a.Type.Name, b.Type.Name) })
-	next := &snapshot{revision: r.rev, entries: entries, patience: r.patience}
+	next := &snapshot{revision: r.rev, entries: entries, patience: r.patience, supplies: r.supplies}
 	for _, e := range entries {
 		next.types, next.offerings = append(next.types, e.Type), next.offerings+len(e.Type.Offerings)
 	}
@@ -100,7 +98,7 @@ func (r *reader) change(page *providerv1.CatalogPage) (whole bool, err error) {
 	if r.current == nil {
 		return false, fmt.Errorf("the first page is not the start of a snapshot (reset)")
 	}
-	if len(page.GetTypes())+len(page.GetGone())+len(page.GetChanges()) == 0 && page.GetPatience() == nil {
+	if len(page.GetTypes())+len(page.GetGone())+len(page.GetChanges())+len(page.GetSupplies()) == 0 && page.GetPatience() == nil {
 		if page.GetRevision() != r.current.revision {
 			return false, fmt.Errorf("revision %q without a change, after revision %q", wire.Text(page.GetRevision()), wire.Text(r.current.revision))
 		}
@@ -112,6 +110,13 @@ func (r *reader) change(page *providerv1.CatalogPage) (whole bool, err error) {
 	}
 	next := &snapshot{
 		patience: r.patience, revision: page.GetRevision(), types: slices.Clone(r.current.types), entries: slices.Clone(r.current.entries), offerings: r.current.offerings,
+		supplies: r.current.supplies,
+	}
+	if len(page.GetSupplies()) > 0 {
+		next.supplies = maps.Clone(next.supplies)
+		if err := wire.ParseSupplies(page.GetSupplies(), r.scope, next.supplies, false); err != nil {
+			return false, err
+		}
 	}
 	for _, name := range page.GetGone() {
 		if at, found := next.find(name); found {
@@ -120,7 +125,7 @@ func (r *reader) change(page *providerv1.CatalogPage) (whole bool, err error) {
 		}
 	}
 	for _, t := range page.GetTypes() {
-		entry, err := wire.ParseType(t)
+		entry, err := wire.ParseType(t, r.scope)
 		if err != nil {
 			return false, err
 		}
@@ -167,6 +172,13 @@ func (r *reader) use(next *snapshot) error {
 		return fmt.Errorf("%d types; there may be %d", len(next.types), wire.TypesMax)
 	case next.offerings > wire.OfferingsMax:
 		return fmt.Errorf("%d offerings; there may be %d", next.offerings, wire.OfferingsMax)
+	}
+	for i, e := range next.entries {
+		covered, err := e.Cover(next.supplies)
+		if err != nil {
+			return err
+		}
+		next.types[i], next.entries[i] = covered.Type, covered
 	}
 	r.current = next
 	return nil

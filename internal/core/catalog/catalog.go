@@ -1,6 +1,7 @@
 // Package catalog describes what can be launched: instance types, where and how they are
 // offered, and at what price. It is the provider's answer in the core's words. It may import
-// label and quantity. Read catalog.go first, then shortage.go (offerings that ran short).
+// label and quantity. Read catalog.go first, then supply.go (what offerings share) and shortage.go
+// (offerings that ran short).
 package catalog
 
 import (
@@ -88,11 +89,25 @@ type Offering struct {
 	Left        int
 	// Group is the placement group that instances go into; empty: none.
 	Group string
+	// ID is the provider's own name of the offering, which tells it from others of its type, zone and capacity
+	// type; empty: it has none.
+	ID string `json:",omitempty"`
+	// Draws are what a node takes of supplies that offerings share.
+	Draws []Draw `json:",omitempty"`
 }
 
-// Launchable reports whether an instance can be launched now: the offering is available, and if
-// it is a reservation, something is left of it.
-func (o *Offering) Launchable() bool { return o.Available && (o.Reservation == "" || o.Left > 0) }
+// Launchable reports whether an instance can be launched now: the offering is available, something
+// is left of its reservation, and its supplies have what a node takes.
+func (o *Offering) Launchable() bool {
+	return o.Available && (o.Reservation == "" || o.Left > 0) &&
+		!slices.ContainsFunc(o.Draws, func(d Draw) bool { return d.Left < d.Units })
+}
+
+// Place returns where the offering of a type is, with its ID if it has one. What is true of the place is true
+// whatever reservation or placement group instances are in.
+func (o *Offering) Place(instanceType string) Place {
+	return Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, ID: o.ID}
+}
 
 // Requirements returns the labels that the offering decides.
 func (o *Offering) Requirements() label.Requirements {

@@ -9,10 +9,12 @@ import (
 
 // Place is where a cloud has instances of one type: a zone and a capacity type, and of capacity
 // type reserved the reservation. Group is set for what is true of one placement group only; of
-// reserved instances it is true whatever their reservation.
+// reserved instances it is true whatever their reservation. ID is set for what is true only of the
+// offerings with this ID there, whatever their group.
 type Place struct {
 	Type, Zone, CapacityType string
 	Reservation, Group       string
+	ID                       string `json:",omitempty"`
 }
 
 // Shortages remembers where clouds were short of instances, and where they took some back. From a
@@ -46,8 +48,8 @@ type Shortage struct {
 	Shorts, Reclaims int
 }
 
-// Known returns what is remembered of all places, sorted by type, zone, capacity type, reservation
-// and placement group.
+// Known returns what is remembered of all places, sorted by type, zone, capacity type, reservation,
+// placement group and ID.
 func (s *Shortages) Known(now time.Time) []Shortage {
 	var known []Shortage
 	for p, t := range s.places {
@@ -57,7 +59,7 @@ func (s *Shortages) Known(now time.Time) []Shortage {
 	}
 	slices.SortFunc(known, func(a, b Shortage) int {
 		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType),
-			cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Group, b.Group))
+			cmp.Compare(a.Reservation, b.Reservation), cmp.Compare(a.Group, b.Group), cmp.Compare(a.ID, b.ID))
 	})
 	return known
 }
@@ -75,6 +77,7 @@ const (
 
 // Short notes that nothing is to be had at a place for so long.
 func (s *Shortages) Short(p Place, now time.Time, keep time.Duration) {
+	p = p.named()
 	t := s.report(p, now)
 	t.until = now.Add(keep)
 	t.shorts++
@@ -83,9 +86,18 @@ func (s *Shortages) Short(p Place, now time.Time, keep time.Duration) {
 
 // Reclaimed notes that an instance was taken back at a place.
 func (s *Shortages) Reclaimed(p Place, now time.Time) {
+	p = p.named()
 	t := s.report(p, now)
 	t.reclaims++
 	s.places[p] = t
+}
+
+// named returns the place by its ID, if it has one.
+func (p Place) named() Place {
+	if p.ID != "" {
+		p.Group = ""
+	}
+	return p
 }
 
 func (s *Shortages) report(p Place, now time.Time) trouble {
@@ -172,18 +184,26 @@ func (s *Shortages) with(t *Type, now time.Time) *Type {
 	return withShortages
 }
 
-// at returns what is remembered of an offering, and of its placement group there.
+// at returns what is remembered of an offering: of all of its zone and capacity type, of its placement group
+// there, and of its ID.
 func (s *Shortages) at(instanceType string, o *Offering) trouble {
 	t := s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation}]
-	if o.Group == "" {
-		return t
+	if o.Group != "" {
+		t = t.and(s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Group: o.Group}])
 	}
-	g := s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Group: o.Group}]
-	if g.until.After(t.until) {
-		t.until = g.until
+	if o.ID != "" {
+		t = t.and(s.places[Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation, ID: o.ID}])
 	}
-	if g.at.After(t.at) {
-		t.risk, t.at = g.risk, g.at
+	return t
+}
+
+// and returns what two memories of an offering come to: the later end, and the later risk.
+func (t trouble) and(o trouble) trouble {
+	if o.until.After(t.until) {
+		t.until = o.until
+	}
+	if o.at.After(t.at) {
+		t.risk, t.at = o.risk, o.at
 	}
 	return t
 }

@@ -122,6 +122,41 @@ func TestReservationsAndPlacementGroupsAreShortByThemselves(t *testing.T) {
 	}
 }
 
+// TestOfferingsThatDifferInLabelsOnlyAreShortByTheirIDs: of two offerings of one type, zone and capacity type
+// the one is short, and the other is launched.
+func TestOfferingsThatDifferInLabelsOnlyAreShortByTheirIDs(t *testing.T) {
+	t.Parallel()
+	at := func(id, group string) catalog.Offering {
+		return catalog.Offering{Zone: "a", CapacityType: "on-demand", Group: group, ID: id, Labels: map[string]string{"rack": id}, Available: true}
+	}
+	types := []*catalog.Type{{Name: "large", Offerings: []catalog.Offering{at("r1", ""), at("r2", ""), at("r3", "pg-1"), at("", "")}}}
+	place := types[0].Offerings[0].Place("large")
+	for name, c := range map[string]struct {
+		short catalog.Place
+		want  []bool
+	}{
+		"one":                              {place, []bool{false, true, true, true}},
+		"one in a group":                   {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand", ID: "r3"}, []bool{true, true, false, true}},
+		"one in a group that is named too": {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand", Group: "pg-1", ID: "r3"}, []bool{true, true, false, true}},
+		"whatever the ID":                  {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand"}, []bool{false, false, false, false}},
+		"the group":                        {catalog.Place{Type: "large", Zone: "a", CapacityType: "on-demand", Group: "pg-1"}, []bool{true, true, false, true}},
+		"another zone":                     {catalog.Place{Type: "large", Zone: "b", CapacityType: "on-demand", ID: "r1"}, []bool{true, true, true, true}},
+	} {
+		var s catalog.Shortages
+		s.Short(c.short, noon, time.Minute)
+		for i, want := range c.want {
+			if o := s.Types(types, noon)[0].Offerings[i]; o.Available != want {
+				t.Errorf("%s: %+v: available %t, want %t", name, o, o.Available, want)
+			}
+		}
+	}
+	var s catalog.Shortages
+	s.Short(place, noon, time.Minute)
+	if first := catalog.Choices(s.Types(types, noon), nil, nil)[0].Offering; first.ID != "r2" {
+		t.Errorf("offering %q is launched, want r2", first.ID)
+	}
+}
+
 func TestAReservationThatIsUsedUpIsAvailableAndCannotBeLaunched(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -132,6 +132,8 @@ type Node struct {
 type InFlightClaim struct {
 	Requirements label.Requirements
 	Types        []string
+	// Accepted: the cloud has accepted the launch, so that what is left of supplies is beside it.
+	Accepted bool `json:",omitempty"`
 }
 
 // Pool is a NodePool: what may be launched, and how much of it.

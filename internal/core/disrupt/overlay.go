@@ -103,18 +103,35 @@ func closed(snap *cluster.Snapshot, which func(*cluster.Node) bool) *cluster.Sna
 // closingTaint stands for the disrupted taint.
 const closingTaint = "dovetail.sh/to-be-replaced"
 
-// holdLaunches takes from the limits what the launches of a command may need of them.
+// holdLaunches takes from the limits and the supplies what the launches of a command may need of them.
 func (o *overlay) holdLaunches(launches []plan.Launch) {
 	for i := range launches {
 		if p, ok := o.snap.PoolByName(launches[i].Pool); ok {
 			hold(o.snap, p.Name, largest(p, launches[i].Types))
+			cluster.HoldSupplies(o.snap, p, launches[i].Requirements, launches[i].Types)
 		}
 	}
 }
 
-// withinLimits reports whether the limits allow the launches of a command, beside all nodes that exist
-// and what earlier commands launch.
+// withinSupplies reports whether the supplies cover launches beside all NodeClaims that the cloud has not
+// been asked for.
+func withinSupplies(snap *cluster.Snapshot, launches []plan.Launch) bool {
+	supplies := cluster.SuppliesLeft(snap)
+	for i := range launches {
+		p, known := snap.PoolByName(launches[i].Pool)
+		if known && supplies.Left != nil && !supplies.Take(p, launches[i].Requirements, launches[i].Types) {
+			return false
+		}
+	}
+	return true
+}
+
+// withinLimits reports whether the limits, and the supplies, allow the launches of a command, beside all
+// nodes that exist and what earlier commands launch.
 func (o *overlay) withinLimits(launches []plan.Launch) bool {
+	if !withinSupplies(o.snap, launches) {
+		return false
+	}
 	room := Room(o.snap)
 	for i := range launches {
 		left, limited := room[launches[i].Pool]

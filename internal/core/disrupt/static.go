@@ -38,5 +38,12 @@ func (w *work) templateReplacement(n *cluster.Node, pool *cluster.Pool, reason s
 	if !why.IsYes() {
 		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, "%s", why)
 	}
+	launches := []plan.Launch{launch}
+	for i := range w.out.Commands {
+		launches = append(launches, w.out.Commands[i].Launch...)
+	}
+	if !withinSupplies(w.snap, launches) {
+		return plan.Command{}, verdict.Of(verdict.NoReplacement, n.Name, "static NodePool's supplies are used up and cannot stage a replacement")
+	}
 	return plan.Command{Reason: reason, Launch: []plan.Launch{launch}}, verdict.Verdict{}
 }

@@ -237,7 +237,7 @@ func (c *consolidation) mayBegin(s *plan.Command) bool {
 		return false
 	}
 	if !c.work.future.over.withinLimits(s.Launch) { // the search counts on what earlier commands remove
-		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool leave no room until other nodes are gone"))
+		c.work.block(verdict.Of(verdict.NoReplacement, s.Remove[0].Node, "the limits of its replacement's pool, or a supply, leave no room until other nodes are gone"))
 		return false
 	}
 	return true

@@ -71,6 +71,9 @@ func (s *state) answer(n *cluster.Node) {
 	for _, choice := range catalog.Choices(pool.Types, n.InFlight.Requirements, nil) {
 		if slices.Contains(n.InFlight.Types, choice.Type.Name) {
 			s.become(n, pool, choice, n.InFlight.Requirements)
+			if !n.InFlight.Accepted {
+				cluster.Draw(s.snap, choice.Offering)
+			}
 			n.InFlight = nil
 			return
 		}
@@ -143,8 +146,9 @@ func (s *state) become(n *cluster.Node, pool *cluster.Pool, choice catalog.Choic
 	}
 }
 
-// take takes one place of a reservation.
+// take takes one place of a reservation, and what the node draws on supplies.
 func (s *state) take(choice catalog.Choice) {
+	cluster.Draw(s.snap, choice.Offering)
 	if choice.Offering.Reservation == "" {
 		return
 	}

@@ -85,9 +85,11 @@ type effect struct {
 }
 
 // offering names an offering of a type.
-type offering struct{ zone, capacityType, reservation string }
+type offering struct{ zone, capacityType, reservation, id string }
 
-func nameOf(o *catalog.Offering) offering { return offering{o.Zone, o.CapacityType, o.Reservation} }
+func nameOf(o *catalog.Offering) offering {
+	return offering{o.Zone, o.CapacityType, o.Reservation, o.ID}
+}
 
 // priced is how an offering is priced, and by an overlay of which weight.
 type priced struct {

@@ -98,6 +98,22 @@ func TestPricesAndCapacity(t *testing.T) {
 	}
 }
 
+// TestOfferingsThatDifferInLabelsOnlyHavePricesOfTheirOwn: the ID tells them apart.
+func TestOfferingsThatDifferInLabelsOnlyHavePricesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	typ := &catalog.Type{Name: "m", Requirements: label.Requirements{label.InstanceType: label.In("m")}}
+	for _, rack := range []string{"r1", "r2"} {
+		typ.Offerings = append(typ.Offerings, catalog.Offering{Zone: "a", CapacityType: "spot", ID: rack, Labels: map[string]string{"rack": rack}, PriceHourly: 1, Priced: true})
+	}
+	types := []*catalog.Type{typ}
+	effects, conflicts := overlay.Evaluate(
+		[]overlay.Overlay{{Requirements: label.Requirements{"rack": label.In("r2")}, Price: overlay.Price{Kind: overlay.Absolute, Amount: 7}}},
+		[]overlay.Pool{{Name: "one", Class: "default", Types: types}})
+	if got := effects.Types("one", types)[0].Offerings; len(conflicts) > 0 || got[0].PriceHourly != 1 || got[1].PriceHourly != 7 {
+		t.Errorf("prices %v and %v, conflicts %v; want 1 and 7", got[0].PriceHourly, got[1].PriceHourly, conflicts)
+	}
+}
+
 func TestWeights(t *testing.T) {
 	t.Parallel()
 	c := label.Requirements{label.InstanceType: label.In("c"), label.Zone: label.In("a"), label.NodePool: label.In("one")}

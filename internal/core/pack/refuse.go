@@ -3,6 +3,7 @@ package pack
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
@@ -21,7 +22,7 @@ func (s *solver) why(c *model.PodClass) verdict.Verdict {
 	}
 	all := verdict.Verdict{Reason: verdict.NoPlace}
 	for p, pool := range s.state.Model.Pools {
-		all.Causes = append(all.Causes, whyOf(pool, c, &c.Last().Admitted[p]).About("pool "+pool.NodePool.Name))
+		all.Causes = append(all.Causes, whyOf(pool, s.state.Model.Supplies, c, &c.Last().Admitted[p]).About("pool "+pool.NodePool.Name))
 	}
 	if len(all.Causes) == 1 {
 		return all.Causes[0]
@@ -52,7 +53,7 @@ func (s *solver) refuseTooLarge() {
 }
 
 // whyOf returns the nearest miss of one NodePool.
-func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict {
+func whyOf(p *model.Pool, left catalog.Supplies, c *model.PodClass, in *model.Admitted) verdict.Verdict {
 	switch {
 	case !in.Refusal.IsYes():
 		return in.Refusal
@@ -63,12 +64,12 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 	for i := range in.Terms {
 		offerings.Or(in.Terms[i].Offerings)
 	}
-	refusal := whyTooLarge(p, c, offerings)
+	refusal, used := whyTooLarge(p, c, offerings), usedUp(p, left, offerings)
 	switch {
 	case !refusal.IsYes():
 		return refusal
-	case usedUp(p, offerings):
-		return verdict.Of(verdict.ReservationTaken, "", "every reservation that could cover the pod is used up")
+	case !used.IsYes():
+		return used
 	case p.Launchable.Empty():
 		return noType()
 	case p.NodesLeft <= 0:
@@ -79,20 +80,24 @@ func whyOf(p *model.Pool, c *model.PodClass, in *model.Admitted) verdict.Verdict
 	return whyTooSmall(p, c, offerings)
 }
 
-// usedUp reports whether none of the offerings can be launched, and there are reservations among
-// them that only have nothing left.
-func usedUp(p *model.Pool, offerings model.Bitset) bool {
-	full := false
-	for a := range p.Offerings {
-		if !offerings.Has(a) || !p.Offerings[a].Available {
+// usedUp returns which reservation or supply is used up, if none of the offerings can be launched and
+// some of them lack only that; yes: that is not so.
+func usedUp(p *model.Pool, left catalog.Supplies, offerings model.Bitset) (why verdict.Verdict) {
+	for a, o := range p.Offerings {
+		if !offerings.Has(a) || !o.Available {
 			continue
 		}
-		if p.Offerings[a].Launchable() {
-			return false
+		short, covered := left.Short(o)
+		switch {
+		case o.Reservation != "" && o.Left <= 0:
+			why = verdict.Of(verdict.ReservationTaken, "", "every reservation that could cover the pod is used up")
+		case covered:
+			return verdict.Verdict{}
+		case why.IsYes():
+			why = model.UsedUp(short)
 		}
-		full = true
 	}
-	return full
+	return why
 }
 
 func noType() verdict.Verdict {
@@ -192,7 +197,7 @@ func whyMinValues(p *model.Pool) verdict.Verdict {
 func (s *solver) idle() []verdict.Verdict {
 	var idle []verdict.Verdict
 	for _, p := range s.state.Model.Pools {
-		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() && !usedUp(p, p.Allowed) {
+		if p.NodePool.NotForPods() == "" && p.Launchable.Empty() && usedUp(p, s.state.Model.Supplies, p.Allowed).IsYes() {
 			idle = append(idle, verdict.Of(verdict.NoCompatibleType, p.NodePool.Name,
 				"no instance type within the requirements is available"))
 		}

@@ -255,11 +255,15 @@ func (s *solver) finish() {
 	s.dropEmpty()
 }
 
-// closeAll decides for planned nodes what their pods leave open: domains, reservations, and
+// closeAll decides for planned nodes what their pods leave open: domains, reservations, supplies, and
 // whether minValues hold.
 func (s *solver) closeAll() {
 	s.state.KeepDomains()
 	s.reserve()
+	for round := 0; s.supply() && round < finishRounds; round++ {
+		s.state.KeepDomains()
+		s.reserve()
+	}
 	for _, b := range s.state.Planned {
 		if !b.Refusal.IsYes() {
 			continue

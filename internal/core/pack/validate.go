@@ -7,7 +7,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
-	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
@@ -255,11 +254,7 @@ func (s *solver) dropEmpty() {
 	}
 	for i, b := range s.state.Planned {
 		if left[i] == 0 && b.Refusal.IsYes() {
-			b.Refusal = verdict.Of(verdict.NoPlace, "pool "+b.Pool.NodePool.Name, "the pods it was for are refused")
-			if b.Pool.IsLimited() {
-				b.HoldLimits(make(quantity.Vector, len(b.LimitsHeld)))
-				b.Pool.NodesLeft++
-			}
+			s.cancel(b, verdict.Of(verdict.NoPlace, "pool "+b.Pool.NodePool.Name, "the pods it was for are refused"))
 		}
 	}
 }

@@ -52,6 +52,7 @@ func (s *Nodes) release(h int, sign int64) {
 	if host.node == nil {
 		b := &s.inv.offerings[host.bin]
 		b.pool.ReturnLimits(b.pool.Types[b.typ].Amounts, sign)
+		s.inv.returnSupplies(b, int(sign))
 		return
 	}
 	for _, p := range s.inv.model.Pools {
@@ -176,6 +177,7 @@ func (s *Nodes) place(b int, content []Share) int {
 		s.appear(&host.place)
 	}
 	bin.pool.ReturnLimits(bin.pool.Types[bin.typ].Amounts, -1)
+	s.inv.returnSupplies(bin, -1)
 	s.log = append(s.log, change{kind: changeLaunch, host: int32(h)})
 	for _, sh := range content {
 		s.add(sh.Class, h, sh.N)
@@ -200,6 +202,7 @@ func (s *Nodes) unlaunch() {
 	s.vacancies.drop(h)
 	b := &s.inv.offerings[host.bin]
 	b.pool.ReturnLimits(b.pool.Types[b.typ].Amounts, 1)
+	s.inv.returnSupplies(b, 1)
 	if keys := s.inv.ledger.Keys(); len(keys) > 0 {
 		s.vanish(&host.place)
 		for k := range keys {

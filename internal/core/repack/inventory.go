@@ -59,6 +59,8 @@ type Inventory struct {
 	needs  []int64
 	blocks [][4]float64
 	none   quantity.Vector
+	// supplies are the names of the model's supplies, sorted.
+	supplies []string
 }
 
 // offering is one offering that can be launched: a type in a zone at a capacity type.
@@ -97,10 +99,18 @@ func (s *Inventory) stateNeeds() {
 	}
 }
 
-// stock reports whether the limits of an offering's pool allow one more node.
+// returnSupplies gives what a node of an offering draws back to the supplies; a sign of -1 takes it.
+func (s *Inventory) returnSupplies(b *offering, sign int) {
+	for _, d := range b.pool.Offerings[b.index].Draws {
+		s.model.Supplies[d.Supply] += sign * d.Units
+	}
+}
+
+// stock reports whether the limits of an offering's pool, and the supplies, allow one more node.
 func (s *Inventory) stock(b int) bool {
 	bin := &s.offerings[b]
-	return bin.pool.NodesLeft > 0 && bin.pool.Types[bin.typ].Amounts.Fits(bin.pool.Left)
+	_, covered := s.model.Supplies.Short(bin.pool.Offerings[bin.index])
+	return covered && bin.pool.NodesLeft > 0 && bin.pool.Types[bin.typ].Amounts.Fits(bin.pool.Left)
 }
 
 // needOf returns what a pod of the class asks for.

@@ -80,5 +80,8 @@ func (s *Launcher) sumOfUnplaced() (sum topology.Sum) {
 			sum = sum.Add(uint64(left))
 		}
 	}
+	for _, name := range s.inv.supplies {
+		sum = sum.Add(uint64(s.inv.model.Supplies[name]))
+	}
 	return sum
 }

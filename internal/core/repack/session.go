@@ -1,7 +1,9 @@
 package repack
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
@@ -33,7 +35,7 @@ func NewSession(snap *cluster.Snapshot, opts model.Options, spotOfferingsMin int
 	}
 	opts.PriceCap = math.Inf(1) // Launch has its own
 	m := model.New(snap, sessionSpace(snap), opts, meter)
-	inv := &Inventory{model: m, topo: &place.Topology{Model: m}, spotOfferingsMin: spotOfferingsMin}
+	inv := &Inventory{model: m, topo: &place.Topology{Model: m}, spotOfferingsMin: spotOfferingsMin, supplies: slices.Sorted(maps.Keys(m.Supplies))}
 	inv.addClasses()
 	inv.setConflicts()
 	ledger, running := place.NewLedger(snap, inv.classes, meter)

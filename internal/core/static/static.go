@@ -39,7 +39,7 @@ func Next(snap *cluster.Snapshot, name string) plan.Scaling {
 	case surplus > 0:
 		out.Removals = leastWanted(snap, name, surplus)
 	case count.Active+count.Pending < pool.Replicas:
-		launch(&out, pool, count)
+		launch(&out, snap, pool, count)
 	}
 	return out
 }
@@ -60,7 +60,7 @@ func Part(snap *cluster.Snapshot, name string) *cluster.Snapshot {
 }
 
 // launch adds the launches that are missing, as far as the pool can launch.
-func launch(out *plan.Scaling, pool *cluster.Pool, count Count) {
+func launch(out *plan.Scaling, snap *cluster.Snapshot, pool *cluster.Pool, count Count) {
 	if pool.Unready != "" {
 		out.Blocked = verdict.Of(verdict.PoolUnready, pool.Name, "%s", pool.Unready)
 		return
@@ -74,12 +74,35 @@ func launch(out *plan.Scaling, pool *cluster.Pool, count Count) {
 	if n <= 0 {
 		return
 	}
+	if left := cluster.SuppliesLeft(Part(snap, pool.Name)).Left; left != nil {
+		launchWithin(left, out, pool, n)
+		return
+	}
 	one, why := Template(pool)
 	if !why.IsYes() {
 		out.Blocked = why
 		return
 	}
 	out.Launches = slices.Repeat([]plan.Launch{one}, n)
+}
+
+// launchWithin adds n launches, or as many as what is left of supplies covers beside the pool's own
+// NodeClaims. NodeClaims of other pools that the cloud has not been asked for do not count: if they take
+// what is left, the cloud refuses, and the pool launches later.
+func launchWithin(left catalog.Supplies, out *plan.Scaling, pool *cluster.Pool, n int) {
+	choices := catalog.Choices(pool.Types, pool.Requirements, nil)
+	for range n {
+		choices = slices.DeleteFunc(choices, func(c catalog.Choice) bool {
+			_, ok := left.Short(c.Offering)
+			return !ok
+		})
+		if len(choices) == 0 {
+			out.Blocked = whyNone(pool, pool.Requirements, left)
+			return
+		}
+		out.Launches = append(out.Launches, launchOf(pool, pool.Requirements, choices))
+		left.Take(choices[0].Offering)
+	}
 }
 
 // Count is how many nodes of a static pool there are, by what becomes of them.
@@ -137,8 +160,27 @@ func Replacement(pool *cluster.Pool, n *cluster.Node) (plan.Launch, verdict.Verd
 func template(pool *cluster.Pool, requirements label.Requirements) (plan.Launch, verdict.Verdict) {
 	choices := catalog.Choices(pool.Types, requirements, nil)
 	if len(choices) == 0 {
-		return plan.Launch{}, verdict.Of(verdict.NoCompatibleType, pool.Name, "no instance type within the requirements is available")
+		var left catalog.Supplies
+		for _, o := range catalog.Offered(pool.Types, requirements) {
+			left.Add(o)
+		}
+		return plan.Launch{}, whyNone(pool, requirements, left)
 	}
+	return launchOf(pool, requirements, choices), verdict.Verdict{}
+}
+
+// whyNone says why nothing can be launched.
+func whyNone(pool *cluster.Pool, requirements label.Requirements, left catalog.Supplies) verdict.Verdict {
+	for _, o := range catalog.Offered(pool.Types, requirements) {
+		if short, ok := left.Short(o); o.Available && !ok {
+			return verdict.Of(verdict.SupplyUsedUp, pool.Name, "%s", short)
+		}
+	}
+	return verdict.Of(verdict.NoCompatibleType, pool.Name, "no instance type within the requirements is available")
+}
+
+// launchOf returns the launch of one of the choices, of which there is at least one.
+func launchOf(pool *cluster.Pool, requirements label.Requirements, choices []catalog.Choice) plan.Launch {
 	l := plan.Launch{Pool: pool.Name, Requirements: requirements, PriceHourly: choices[0].Offering.Price()}
 	if math.IsInf(l.PriceHourly, 0) {
 		l.PriceHourly = 0 // it is not known
@@ -148,7 +190,7 @@ func template(pool *cluster.Pool, requirements label.Requirements) (plan.Launch,
 			l.Types = append(l.Types, c.Type.Name)
 		}
 	}
-	return l, verdict.Verdict{}
+	return l
 }
 
 // leastWanted returns the nodes of a pool that go first when it has too many: those that no

@@ -2,6 +2,7 @@ package static_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,55 @@ func TestWhatIsMissingIsLaunchedFromTheTemplate(t *testing.T) {
 				if diff := cmp.Diff([]string{"cheap", "dear"}, l.Types); diff != "" || l.PriceHourly != 1 {
 					t.Errorf("price %v, types (-want +got):\n%s", l.PriceHourly, diff)
 				}
+			}
+		})
+	}
+}
+
+// TestLaunchesStayWithinSupplies: each launch takes what the cheapest covered offering draws, and may only
+// become what is covered.
+func TestLaunchesStayWithinSupplies(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		cheap, dear int // what is left for each type; below zero: it draws on nothing
+		claims      int // NodeClaims that the cloud has not been asked for
+		accepted    bool
+		types       []string
+		why         verdict.Reason
+	}{
+		"enough":                         {6, -1, 0, false, []string{"cheap dear", "cheap dear", "cheap dear"}, verdict.OK},
+		"enough for one":                 {3, -1, 0, false, []string{"cheap dear", "dear", "dear"}, verdict.OK},
+		"nothing":                        {1, 1, 0, false, nil, verdict.SupplyUsedUp},
+		"two in all":                     {3, 3, 0, false, []string{"cheap dear", "dear"}, verdict.SupplyUsedUp},
+		"a NodeClaim holds what it may":  {4, 0, 1, false, []string{"cheap"}, verdict.SupplyUsedUp},
+		"one that is accepted does not":  {4, 0, 1, true, []string{"cheap", "cheap"}, verdict.OK},
+		"what nobody draws on is enough": {-1, 0, 0, false, []string{"cheap", "cheap", "cheap"}, verdict.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := fixed(3)
+			for _, typ := range pool.Types {
+				supply, left := "dear", tc.dear
+				if typ.Name == "cheap" {
+					supply, left = "cheap", tc.cheap
+				}
+				if left >= 0 {
+					typ.Offerings[0].Draws = []catalog.Draw{{Supply: supply, Units: 2, Left: left}}
+				}
+			}
+			snap := &cluster.Snapshot{At: noon, Pools: []cluster.Pool{pool}}
+			for range tc.claims {
+				snap.Nodes = append(snap.Nodes, nodeOf("claim", func(n *cluster.Node) {
+					n.InFlight = &cluster.InFlightClaim{Types: []string{"cheap"}, Accepted: tc.accepted}
+				}))
+			}
+			got := static.Next(snap, "fixed")
+			var types []string
+			for _, l := range got.Launches {
+				types = append(types, strings.Join(l.Types, " "))
+			}
+			if diff := cmp.Diff(tc.types, types); diff != "" || got.Blocked.Reason != tc.why {
+				t.Errorf("blocked %q, want %q; types of launches (-want +got):\n%s", got.Blocked, tc.why, diff)
 			}
 		})
 	}

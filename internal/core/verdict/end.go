@@ -84,6 +84,8 @@ func (r Reason) podEnds() string {
 		return "an offering that the pod allows is available again, or more zones and capacity types are allowed"
 	case ReservationTaken:
 		return "a reservation has room again, or other capacity types are allowed"
+	case SupplyUsedUp:
+		return "the cloud raises the supply, nodes that draw on it go, or other instance types are allowed"
 	case NoCompatibleType:
 		return "an instance type within the NodePool's requirements is available"
 	case PoolLimitReached:

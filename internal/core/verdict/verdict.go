@@ -28,6 +28,7 @@ const (
 	AntiAffinityUnmet Reason = "AntiAffinityUnmet"
 	NoOffering        Reason = "NoOffering"
 	ReservationTaken  Reason = "ReservationTaken"
+	SupplyUsedUp      Reason = "SupplyUsedUp"
 	NoCompatibleType  Reason = "NoCompatibleInstanceTypes"
 	PoolLimitReached  Reason = "PoolLimitReached"
 	PoolUnready       Reason = "PoolUnready"

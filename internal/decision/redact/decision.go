@@ -307,13 +307,13 @@ func (n *Names) rules() map[string]func(string) string {
 		"Disruption.Step Disruption.Replaces Command.ID Undo.Command Launch.Replaces": name(Command),
 		"HostPort.IP":    n.address,
 		"Pool.Paused":    name(texts),
-		"Offering.Group": name(Other),
-		"Spread.Key PodTerm.Key Snapshot.WellKnown Snapshot.ReservationKey":                                                                                                  n.Key,
-		"Constraints.Invalid Budget.Invalid Pool.Unready Disruption.Drifted Node.DoNotDisrupt ReschedulablePod.DoNotDisrupt":                                                 n.Text,
-		"Plan.GivenUp Disruption.GivenUp Decision.Error Decision.Bug Reboot.Cause Ailment.Reason":                                                                            n.Text,
-		"Type.Name Offering.Zone Offering.CapacityType Offering.Reservation InFlightClaim.Types Launch.Types Ailment.Condition Removal.Condition Reboot.Condition":           n.plainly,
-		"Budget.Reasons Pool.Policy ReschedulablePod.Controller HostPort.Protocol Node.DisruptionReason Node.Reclaimed Ailment.Status Command.Reason Command.TerminateFirst": nil,
-		"Eligible.Reason Removal.Reason Undo.Reason Stays.Sum":                                                                                                               nil,
+		"Offering.Group": name(Other), "Offering.ID": name(Other),
+		"Spread.Key PodTerm.Key Snapshot.WellKnown Snapshot.ReservationKey":                                                                                                    n.Key,
+		"Constraints.Invalid Budget.Invalid Pool.Unready Disruption.Drifted Node.DoNotDisrupt ReschedulablePod.DoNotDisrupt":                                                   n.Text,
+		"Plan.GivenUp Disruption.GivenUp Decision.Error Decision.Bug Reboot.Cause Ailment.Reason":                                                                              n.Text,
+		"Type.Name Offering.Zone Offering.CapacityType Offering.Reservation Draw.Supply InFlightClaim.Types Launch.Types Ailment.Condition Removal.Condition Reboot.Condition": n.plainly,
+		"Budget.Reasons Pool.Policy ReschedulablePod.Controller HostPort.Protocol Node.DisruptionReason Node.Reclaimed Ailment.Status Command.Reason Command.TerminateFirst":   nil,
+		"Eligible.Reason Removal.Reason Undo.Reason Stays.Sum":                                                                                                                 nil,
 	} {
 		for field := range strings.FieldsSeq(what) {
 			rules[field] = to

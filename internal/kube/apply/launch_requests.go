@@ -213,7 +213,7 @@ func (l *LaunchRequests) reportShort(request *cloud.LaunchRequest, result *cloud
 			if choice.Offering.Reservation != "" { // the provider says which are short, and counts what is left
 				continue
 			}
-			places = append(places, catalog.Place{Type: choice.Type.Name, Zone: choice.Offering.Zone, CapacityType: choice.Offering.CapacityType})
+			places = append(places, choice.Offering.Place(choice.Type.Name))
 		}
 	}
 	if l.Short != nil && len(places) > 0 {

@@ -219,6 +219,26 @@ func TestShortOfferingsArePassedOn(t *testing.T) {
 	}
 }
 
+// TestAnOfferingWithAnIDIsShortByIt: one with other labels at its place is not.
+func TestAnOfferingWithAnIDIsShortByIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []catalog.Place
+		c := &scriptedCloud{answer: func(cloud.LaunchRequest) cloud.LaunchResult {
+			return cloud.LaunchResult{Err: &cloud.Failure{Kind: cloud.NoCapacity}}
+		}}
+		o := &apply.LaunchRequests{Cloud: c, Now: time.Now, Short: func(p []catalog.Place, _ time.Duration) { got = append(got, p...) }}
+		o.Request(t.Context(), "t", "claim", func(context.Context) (cloud.LaunchRequest, error) {
+			return cloud.LaunchRequest{Token: "t", Choices: []catalog.Choice{{Type: &catalog.Type{Name: "large"}, Offering: &catalog.Offering{Zone: "a", CapacityType: "spot", ID: "rack-1"}}}}, nil
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]catalog.Place{{Type: "large", Zone: "a", CapacityType: "spot", ID: "rack-1"}}, got); diff != "" {
+			t.Errorf("reported (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestARequestThatTheProviderLeavesOutFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

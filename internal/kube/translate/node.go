@@ -108,7 +108,10 @@ func inFlightClaim(nc *karpenterv1.NodeClaim) *cluster.InFlightClaim {
 	if err != nil {
 		return &cluster.InFlightClaim{}
 	}
-	return &cluster.InFlightClaim{Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values()}
+	return &cluster.InFlightClaim{
+		Requirements: r.Intersect(label.OfLabels(nc.Labels)), Types: r[label.InstanceType].Values(),
+		Accepted: nc.Annotations[ProvisionalIDAnnotationKey] != "",
+	}
 }
 
 // keptTaints leaves out the taints that are removed before the node takes pods, or takes them again

@@ -172,6 +172,25 @@ func (p *parser) addType(name string, a *args) error {
 			Priced: true, PriceHourly: 0.0001, Available: true, Reservation: parts[0], Left: left,
 		})
 	}
+	for _, text := range a.all("draws") { // supply:units:left, or supply:units:left:zone for the offerings of one zone
+		parts := strings.Split(text, ":")
+		if len(parts) < 3 {
+			return fmt.Errorf("draws=%s: want supply:units:left or supply:units:left:zone", text)
+		}
+		units, err := strconv.Atoi(parts[1])
+		if err != nil {
+			return err
+		}
+		left, err := strconv.Atoi(parts[2])
+		if err != nil {
+			return err
+		}
+		for i := range t.Offerings {
+			if o := &t.Offerings[i]; len(parts) == 3 || o.Zone == parts[3] {
+				o.Draws = append(o.Draws, catalog.Draw{Supply: parts[0], Units: units, Left: left})
+			}
+		}
+	}
 	t.Requirements[label.CapacityType] = label.In(capacities...)
 	p.types[name] = t
 	p.order = append(p.order, t)
@@ -228,7 +247,7 @@ func (p *parser) addNode(kind, name string, a *args) error {
 	if kind == "claim" {
 		n.Claim, n.Initialized, n.Ready = name, false, false
 		types := a.words("types", "")
-		n.InFlight = &cluster.InFlightClaim{Types: types, Requirements: a.requirements("require").With(label.InstanceType, label.In(types...))}
+		n.InFlight = &cluster.InFlightClaim{Types: types, Requirements: a.requirements("require").With(label.InstanceType, label.In(types...)), Accepted: a.is("accepted")}
 		p.snap.Nodes = append(p.snap.Nodes, n)
 		return nil
 	}

@@ -5,6 +5,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -238,6 +239,7 @@ func (p *printer) blockerRows(blockers []view.Blocker) {
 
 func (p *printer) offerings(v *view.Offerings) {
 	var rows [][]string
+	named := slices.ContainsFunc(v.Offerings, func(o view.Offering) bool { return o.ID != "" })
 	for i := range v.Offerings {
 		o := &v.Offerings[i]
 		state := "dearer by " + Share(o.RiskShare)
@@ -252,11 +254,17 @@ func (p *printer) offerings(v *view.Offerings) {
 		if p.opts.Wide {
 			row = append(row, o.Reservation, o.Group)
 		}
+		if named {
+			row = append(row, o.ID)
+		}
 		rows = append(rows, row)
 	}
 	header := []string{"TYPE", "ZONE", "CAPACITY", "$/H", "STATE", "UNTIL", "LEARNED FROM", "NODES"}
 	if p.opts.Wide {
 		header = append(header, "RESERVATION", "GROUP")
+	}
+	if named {
+		header = append(header, "ID")
 	}
 	if len(rows) > 0 {
 		p.table(header, rows)

@@ -78,6 +78,21 @@ func answer(s *view.State, name string) any {
 	return nil
 }
 
+// TestIDsOfOfferingsHaveAColumnWhereThereAreSome: most providers have none.
+func TestIDsOfOfferingsHaveAColumnWhereThereAreSome(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "rack-7"} {
+		v := &view.Offerings{Offerings: []view.Offering{{InstanceType: "four", CapacityType: "spot"}, {InstanceType: "four", CapacityType: "spot", ID: id}}}
+		var b strings.Builder
+		if err := table.Write(&b, v, table.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if header, _, _ := strings.Cut(b.String(), "\n"); strings.HasSuffix(header, "ID") != (id != "") || !strings.Contains(b.String(), id) {
+			t.Errorf("with the ID %q:\n%s", id, b.String())
+		}
+	}
+}
+
 func TestWhatMovesTheCursorIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	v := &view.Fleet{Pools: []view.FleetPool{{Nodes: []view.Node{{Name: "a\tb\nc\x1b[31m\u202e"}}}}}

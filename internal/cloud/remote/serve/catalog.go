@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,6 +30,8 @@ type sold struct {
 	sums     [][sha256.Size]byte
 	// patience is how long launches may take; nil: as Describe says.
 	patience *providerv1.Patience
+	// left is what is left of supplies.
+	left catalog.Supplies
 	// at is where a type is, by name.
 	at map[string]int
 }
@@ -43,7 +47,10 @@ func (s *Server) read(ctx context.Context, class *providerv1.Class, last *sold) 
 	}
 	all := sha256.New()
 	for i, t := range types {
-		if at, had := last.find(t.Name); had && last.types[at] == t {
+		for k := range t.Offerings {
+			next.left.Add(&t.Offerings[k])
+		}
+		if at, had := last.find(t.Name); had && wire.SameType(last.types[at], t) {
 			next.messages[i], next.sums[i] = last.messages[at], last.sums[at]
 		} else {
 			next.messages[i] = wire.Type(t)
@@ -59,6 +66,9 @@ func (s *Server) read(ctx context.Context, class *providerv1.Class, last *sold) 
 	if patience, is := s.patience(classRef(class)); is {
 		next.patience = wire.Patience(patience)
 		_, _ = fmt.Fprint(all, patience)
+	}
+	if next.left != nil {
+		_, _ = fmt.Fprint(all, next.left)
 	}
 	next.revision = hex.EncodeToString(all.Sum(nil)[:16])
 	return next, nil
@@ -134,7 +144,10 @@ func (s *Server) unfollow(changed chan struct{}) {
 
 // sendAll sends a whole snapshot, in pages.
 func sendAll(stream grpc.ServerStreamingServer[providerv1.CatalogPage], now *sold) error {
-	page, bytes := &providerv1.CatalogPage{Revision: now.revision, Reset_: true, Patience: now.patience}, 0
+	page, bytes := &providerv1.CatalogPage{Revision: now.revision, Reset_: true, Patience: now.patience, Supplies: wire.Supplies(now.left)}, 0
+	for _, s := range page.Supplies {
+		bytes += proto.Size(s)
+	}
 	for _, t := range now.messages {
 		size := proto.Size(t)
 		if len(page.Types) > 0 && bytes+size > pageBytes {
@@ -166,6 +179,12 @@ func sendChanges(stream grpc.ServerStreamingServer[providerv1.CatalogPage], last
 	if !proto.Equal(last.patience, next.patience) {
 		page.Patience = next.patience
 	}
+	changed, gone := supplyChanges(last.left, next.left)
+	for _, s := range changed { // before what draws on them, and those that are gone after it
+		if err := add(proto.Size(s), func() { page.Supplies = append(page.Supplies, s) }); err != nil {
+			return err
+		}
+	}
 	for _, t := range last.types {
 		if _, still := next.find(t.Name); still {
 			continue
@@ -196,7 +215,27 @@ func sendChanges(stream grpc.ServerStreamingServer[providerv1.CatalogPage], last
 			}
 		}
 	}
+	for _, s := range gone {
+		if err := add(proto.Size(s), func() { page.Supplies = append(page.Supplies, s) }); err != nil {
+			return err
+		}
+	}
 	return stream.Send(page)
+}
+
+// supplyChanges returns the supplies that are new or have changed, and those that are gone.
+func supplyChanges(last, next catalog.Supplies) (changed, gone []*providerv1.Supply) {
+	other := maps.Clone(next)
+	maps.DeleteFunc(other, func(name string, left int) bool {
+		had, is := last[name]
+		return is && had == left
+	})
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		if _, still := next[name]; !still {
+			gone = append(gone, &providerv1.Supply{Name: name, Gone: true})
+		}
+	}
+	return wire.Supplies(other), gone
 }
 
 // offeringChanges returns how the offerings of a type have changed; few is false if something else

@@ -28,7 +28,10 @@ func Type(t *catalog.Type) *providerv1.Type {
 // Offering returns the message for an offering.
 func Offering(o *catalog.Offering) *providerv1.Offering {
 	out := &providerv1.Offering{
-		Zone: o.Zone, CapacityType: o.CapacityType, Labels: o.Labels, Available: o.Available, Reservation: o.Reservation, Group: o.Group,
+		Zone: o.Zone, CapacityType: o.CapacityType, Labels: o.Labels, Available: o.Available, Reservation: o.Reservation, Group: o.Group, Id: o.ID,
+	}
+	for _, d := range o.Draws {
+		out.Draws = append(out.Draws, &providerv1.Draw{Supply: d.Supply, Units: int64(d.Units)})
 	}
 	if o.HasPrice() {
 		out.PriceHourly = &o.PriceHourly
@@ -43,40 +46,31 @@ func Offering(o *catalog.Offering) *providerv1.Offering {
 // Entry is an instance type as a provider sent it.
 type Entry struct {
 	Type *catalog.Type
-	// ids are the provider's own names of the offerings, in their order.
-	ids []string
+	// scope is what the names of supplies begin with.
+	scope string
 	// said are the requirements that the provider sent, without what was added.
 	said label.Requirements
 }
 
-// ID returns the provider's own name of an offering; empty: it has none.
-func (e *Entry) ID(key string) string {
-	for i := range e.Type.Offerings {
-		if OfferingKey(&e.Type.Offerings[i]) == key {
-			return e.ids[i]
-		}
-	}
-	return ""
-}
-
 // ParseType reads an instance type, and adds to its requirements what goes without saying: its
-// name, and the values of its offerings.
-func ParseType(in *providerv1.Type) (*Entry, error) {
+// name, and the values of its offerings. The names of supplies begin with the scope. What is left of
+// them is not known before Cover.
+func ParseType(in *providerv1.Type, scope string) (*Entry, error) {
 	if in.GetName() == "" {
 		return nil, errors.New("a type has no name")
 	}
 	if err := checkValue("type name", in.GetName()); err != nil {
 		return nil, err
 	}
-	e, err := parseType(in)
+	e, err := parseType(in, scope)
 	if err != nil {
 		return nil, fmt.Errorf("type %s: %w", in.GetName(), err)
 	}
 	return e, nil
 }
 
-func parseType(in *providerv1.Type) (*Entry, error) {
-	t, e := &catalog.Type{Name: in.GetName()}, &Entry{}
+func parseType(in *providerv1.Type, scope string) (*Entry, error) {
+	t, e := &catalog.Type{Name: in.GetName()}, &Entry{scope: scope}
 	var err error
 	if e.said, err = ParseRequirements(in.GetRequirements()); err != nil {
 		return nil, err
@@ -96,36 +90,36 @@ func parseType(in *providerv1.Type) (*Entry, error) {
 		return nil, err
 	}
 	for i, o := range in.GetOfferings() {
-		offering, err := ParseOffering(o)
+		offering, err := ParseOffering(o, scope)
 		if err != nil {
 			return nil, fmt.Errorf("offering %d: %w", i, err)
 		}
-		t.Offerings, e.ids = append(t.Offerings, offering), append(e.ids, o.GetId())
+		t.Offerings = append(t.Offerings, offering)
 	}
 	return e, e.complete(t)
 }
 
 // With returns the type with one offering changed, added or taken away.
 func (e *Entry) With(change *providerv1.OfferingChange) (*Entry, error) {
-	o, err := ParseOffering(change.GetOffering())
+	o, err := ParseOffering(change.GetOffering(), e.scope)
 	if err != nil {
 		return nil, fmt.Errorf("type %s: change: %w", e.Type.Name, err)
 	}
 	t := *e.Type
 	t.Offerings = slices.Clone(e.Type.Offerings)
-	out := &Entry{ids: slices.Clone(e.ids), said: e.said}
+	out := &Entry{scope: e.scope, said: e.said}
 	key := OfferingKey(&o)
 	at := slices.IndexFunc(t.Offerings, func(had catalog.Offering) bool { return OfferingKey(&had) == key })
 	switch {
 	case change.GetGone() && at < 0: // it was never there: a repeated change
 	case change.GetGone():
-		t.Offerings, out.ids = slices.Delete(t.Offerings, at, at+1), slices.Delete(out.ids, at, at+1)
+		t.Offerings = slices.Delete(t.Offerings, at, at+1)
 	case at >= 0:
-		t.Offerings[at], out.ids[at] = o, change.GetOffering().GetId()
+		t.Offerings[at] = o
 	case len(t.Offerings) >= offeringsOfTypeMax:
 		return nil, fmt.Errorf("type %s: more than %d offerings", t.Name, offeringsOfTypeMax)
 	default:
-		t.Offerings, out.ids = append(t.Offerings, o), append(out.ids, change.GetOffering().GetId())
+		t.Offerings = append(t.Offerings, o)
 	}
 	if err := out.complete(&t); err != nil {
 		return nil, fmt.Errorf("type %s: %w", t.Name, err)
@@ -133,11 +127,11 @@ func (e *Entry) With(change *providerv1.OfferingChange) (*Entry, error) {
 	return out, nil
 }
 
-// ParseOffering reads an offering.
-func ParseOffering(in *providerv1.Offering) (catalog.Offering, error) {
+// ParseOffering reads an offering. The names of supplies begin with the scope.
+func ParseOffering(in *providerv1.Offering, scope string) (catalog.Offering, error) {
 	o := catalog.Offering{
 		Zone: in.GetZone(), CapacityType: in.GetCapacityType(), Available: in.GetAvailable(),
-		Reservation: in.GetReservation(), Left: int(min(in.GetLeft(), math.MaxInt32)), Group: in.GetGroup(),
+		Reservation: in.GetReservation(), Left: int(min(in.GetLeft(), math.MaxInt32)), Group: in.GetGroup(), ID: in.GetId(),
 	}
 	if len(in.GetLabels()) > 0 {
 		o.Labels = in.GetLabels()
@@ -162,7 +156,9 @@ func ParseOffering(in *providerv1.Offering) (catalog.Offering, error) {
 	case o.Labels[label.Zone] != "" || o.Labels[label.CapacityType] != "":
 		return o, fmt.Errorf("labels have zone or capacity type, which have fields of their own")
 	}
-	return o, nil
+	var err error
+	o.Draws, err = parseDraws(in.GetDraws(), scope)
+	return o, err
 }
 
 // complete makes t the entry's type, and adds to its requirements what goes without saying. It
@@ -181,7 +177,7 @@ func (e *Entry) complete(t *catalog.Type) error {
 		o := &t.Offerings[i]
 		key := OfferingKey(o)
 		if seen[key] {
-			return fmt.Errorf("offering %d is there twice: zone %q, capacity type %q, reservation %q", i, o.Zone, o.CapacityType, o.Reservation)
+			return fmt.Errorf("offering %d is there twice: zone %q, capacity type %q, reservation %q, id %q", i, o.Zone, o.CapacityType, o.Reservation, o.ID)
 		}
 		seen[key] = true
 		for name, decided := range o.Requirements() {
@@ -201,29 +197,29 @@ func (e *Entry) complete(t *catalog.Type) error {
 	return nil
 }
 
-// OfferingKey distinguishes the offerings of a type apart.
+// OfferingKey tells the offerings of a type apart.
 func OfferingKey(o *catalog.Offering) string {
-	if len(o.Labels) == 0 && o.Reservation == "" && o.Group == "" {
+	if len(o.Labels) == 0 && o.Reservation == "" && o.Group == "" && o.ID == "" {
 		return o.Zone + "\x00" + o.CapacityType
 	}
-	parts := []string{o.Zone, o.CapacityType, o.Reservation, o.Group}
+	parts := []string{o.Zone, o.CapacityType, o.Reservation, o.Group, o.ID}
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
 		parts = append(parts, key, o.Labels[key])
 	}
 	return strings.Join(parts, "\x00")
 }
 
-// OfferingRef returns the message that names an offering; id is the provider's own name of it.
-func OfferingRef(instanceType string, o *catalog.Offering, id string) *providerv1.OfferingRef {
+// OfferingRef returns the message that names an offering.
+func OfferingRef(instanceType string, o *catalog.Offering) *providerv1.OfferingRef {
 	return &providerv1.OfferingRef{
-		Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation, Group: o.Group, Labels: o.Labels, OfferingId: id,
+		Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, Reservation: o.Reservation, Group: o.Group, Labels: o.Labels, OfferingId: o.ID,
 	}
 }
 
 // RefKey is the OfferingKey of the offering that a message names.
 func RefKey(ref *providerv1.OfferingRef) string {
 	return OfferingKey(&catalog.Offering{
-		Zone: ref.GetZone(), CapacityType: ref.GetCapacityType(), Reservation: ref.GetReservation(), Group: ref.GetGroup(), Labels: ref.GetLabels(),
+		Zone: ref.GetZone(), CapacityType: ref.GetCapacityType(), Reservation: ref.GetReservation(), Group: ref.GetGroup(), Labels: ref.GetLabels(), ID: ref.GetOfferingId(),
 	})
 }
 
@@ -231,7 +227,7 @@ func RefKey(ref *providerv1.OfferingRef) string {
 func Places(places []catalog.Place) []*providerv1.OfferingRef {
 	var out []*providerv1.OfferingRef
 	for _, p := range places {
-		out = append(out, &providerv1.OfferingRef{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation, Group: p.Group})
+		out = append(out, &providerv1.OfferingRef{Type: p.Type, Zone: p.Zone, CapacityType: p.CapacityType, Reservation: p.Reservation, Group: p.Group, OfferingId: p.ID})
 	}
 	return out
 }
@@ -245,13 +241,13 @@ func ParsePlaces(in []*providerv1.OfferingRef) ([]catalog.Place, error) {
 	for _, ref := range in {
 		for _, check := range []error{
 			checkValue("type", ref.GetType()), checkValue("zone", ref.GetZone()), checkValue("capacity_type", ref.GetCapacityType()),
-			checkIDOrNone("reservation", ref.GetReservation()), checkIDOrNone("group", ref.GetGroup()),
+			checkIDOrNone("reservation", ref.GetReservation()), checkIDOrNone("group", ref.GetGroup()), checkIDOrNone("offering_id", ref.GetOfferingId()),
 		} {
 			if check != nil {
 				return nil, fmt.Errorf("places: %w", check)
 			}
 		}
-		out = append(out, catalog.Place{Type: ref.GetType(), Zone: ref.GetZone(), CapacityType: ref.GetCapacityType(), Reservation: ref.GetReservation(), Group: ref.GetGroup()})
+		out = append(out, catalog.Place{Type: ref.GetType(), Zone: ref.GetZone(), CapacityType: ref.GetCapacityType(), Reservation: ref.GetReservation(), Group: ref.GetGroup(), ID: ref.GetOfferingId()})
 	}
 	return out, nil
 }

@@ -20,7 +20,11 @@ const (
 	// OfferingsMax bounds their offerings.
 	OfferingsMax = 500_000
 
+	// SuppliesMax bounds the supplies of one class.
+	SuppliesMax = 1_000
+
 	offeringsOfTypeMax = 2_000
+	drawsMax           = 16
 	requirementsMax    = 200
 	valuesMax          = 5_000
 	resourcesMax       = 200

@@ -1,8 +1,10 @@
 package wire_test
 
 import (
+	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +53,10 @@ func aType(t *rapid.T) *catalog.Type {
 	for _, key := range []string{"arch", "example.com/family"} {
 		ty.Requirements[key] = aRequirement(t)
 	}
-	all := map[string]map[string]bool{}
+	all, left := map[string]map[string]bool{}, catalog.Supplies{}
+	for _, supply := range []string{"s0", "s1", "s2"} {
+		left[supply] = rapid.SampledFrom([]int{0, 3, 1 << 50}).Draw(t, "left")
+	}
 	for _, zone := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"za", "zb", "zc"}), 0, 3, rapid.ID).Draw(t, "zones") {
 		o := catalog.Offering{
 			Zone: zone, CapacityType: rapid.SampledFrom([]string{label.Spot, label.OnDemand}).Draw(t, "capacity type"),
@@ -63,7 +68,17 @@ func aType(t *rapid.T) *catalog.Type {
 		if rapid.Bool().Draw(t, "reserved") {
 			o.CapacityType, o.Reservation, o.Left, o.Labels = label.Reserved, "cr-"+zone, rapid.IntRange(0, 9).Draw(t, "left"), map[string]string{"example.com/reservation": "cr-" + zone}
 		}
+		for _, supply := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"s0", "s1", "s2"}), 0, 3, rapid.ID).Draw(t, "draws") {
+			o.Draws = append(o.Draws, catalog.Draw{Supply: supply, Units: rapid.SampledFrom([]int{1, 7, 1 << 50}).Draw(t, "units"), Left: left[supply]})
+		}
+		if rapid.Bool().Draw(t, "named") {
+			o.ID = "id-" + zone
+		}
 		ty.Offerings = append(ty.Offerings, o)
+		if o.ID != "" && rapid.Bool().Draw(t, "another") { // which only its ID tells apart
+			o.ID, o.Draws = o.ID+"-2", slices.Clone(o.Draws)
+			ty.Offerings = append(ty.Offerings, o)
+		}
 		for key, r := range o.Requirements() {
 			value, _ := r.Only()
 			if all[key] == nil {
@@ -89,7 +104,10 @@ func TestTypesSurviveTheWire(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := aType(t)
-		message := wire.Type(want)
+		message, left := wire.Type(want), catalog.Supplies{}
+		for i := range want.Offerings {
+			left.Add(&want.Offerings[i])
+		}
 		if rapid.Bool().Draw(t, "left out") {
 			var kept []*providerv1.Requirement
 			for _, r := range message.Requirements {
@@ -107,9 +125,24 @@ func TestTypesSurviveTheWire(t *testing.T) {
 		if err := proto.Unmarshal(content, read); err != nil {
 			t.Fatal(err)
 		}
-		entry, err := wire.ParseType(read)
+		supplies := catalog.Supplies{}
+		if err := wire.ParseSupplies(wire.Supplies(left), "p", supplies, true); err != nil {
+			t.Fatal(err)
+		}
+		entry, err := wire.ParseType(read, "p")
+		if err == nil {
+			entry, err = entry.Cover(supplies)
+		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if again, err := entry.Cover(supplies); again != entry || err != nil {
+			t.Fatalf("what is covered is another entry: %v", err)
+		}
+		for i := range want.Offerings { // the names are the provider's
+			for k := range want.Offerings[i].Draws {
+				want.Offerings[i].Draws[k].Supply = "p/" + want.Offerings[i].Draws[k].Supply
+			}
 		}
 		if got := entry.Type; !got.Requirements.Equal(want.Requirements) {
 			t.Fatalf("requirements %s, want %s", got.Requirements, want.Requirements)
@@ -133,10 +166,16 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		ty, instance, failure, describe, notice := &providerv1.Type{}, &providerv1.Instance{}, &providerv1.Failure{}, &providerv1.DescribeResponse{}, &providerv1.Notice{}
 		if proto.Unmarshal(content, ty) == nil {
-			if e, err := wire.ParseType(ty); err == nil {
+			if e, err := wire.ParseType(ty, "p"); err == nil {
 				for i := range e.Type.Offerings {
-					if o := &e.Type.Offerings[i]; o.Priced && !o.HasPrice() {
+					o := &e.Type.Offerings[i]
+					if o.Priced && !o.HasPrice() {
 						t.Errorf("a price of %v was read", o.PriceHourly)
+					}
+					for _, d := range o.Draws {
+						if d.Units < 1 || d.Supply == "p/" {
+							t.Errorf("a draw of %d of %s was read", d.Units, d.Supply)
+						}
 					}
 				}
 				for name, amount := range e.Type.Capacity {
@@ -188,5 +227,118 @@ func TestFailuresMeanWhatTheProtocolSays(t *testing.T) {
 		case !strings.Contains(err.Error(), "E1: no  way"):
 			t.Errorf("%s: %q does not have the cloud's code and message, in printable characters", kind, err)
 		}
+	}
+}
+
+// TestSameTypeIsOneWithTheSameMessage: it looks at all that a message has.
+func TestSameTypeIsOneWithTheSameMessage(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		a := aType(t)
+		b := *a
+		b.Offerings, b.Requirements, b.Capacity = slices.Clone(a.Offerings), maps.Clone(a.Requirements), maps.Clone(a.Capacity)
+		var o catalog.Offering
+		at := 0
+		if len(b.Offerings) > 0 {
+			at = rapid.IntRange(0, len(b.Offerings)-1).Draw(t, "at")
+			o = b.Offerings[at]
+			o.Draws = slices.Clone(o.Draws)
+		}
+		change := rapid.IntRange(0, 15).Draw(t, "change")
+		switch change {
+		case 0:
+			o.Zone += "x"
+		case 1:
+			o.CapacityType += "x"
+		case 2:
+			o.Available = !o.Available
+		case 3:
+			o.Priced = !o.Priced
+		case 4:
+			o.PriceHourly++
+		case 5:
+			o.Left++
+		case 6:
+			o.Group += "x"
+		case 7:
+			o.ID += "x"
+		case 8:
+			o.Labels = map[string]string{"rack": "x"}
+		case 9:
+			o.Draws = append(o.Draws, catalog.Draw{Supply: "another", Units: 1})
+		case 10:
+			if len(o.Draws) > 0 {
+				o.Draws[0].Units++
+			}
+		case 11:
+			if len(o.Draws) > 0 { // which no message of a type has
+				o.Draws[0].Left++
+			}
+		case 12:
+			b.Requirements["more"] = label.In("x")
+		case 13:
+			b.Capacity["example.com/more"] = 1
+		case 14:
+			b.Overhead = quantity.List{"example.com/more": 1}
+		case 15:
+			b.VolumeLimits = quantity.List{"example.com/more": 1}
+		}
+		if len(b.Offerings) > 0 {
+			b.Offerings[at] = o
+		}
+		got, want := wire.SameType(a, &b), proto.Equal(wire.Type(a), wire.Type(&b))
+		if got && !want || change == 11 && !got {
+			t.Fatalf("%+v and %+v are the same: %t, and their messages: %t", *a, b, got, want)
+		}
+	})
+}
+
+// TestSuppliesThatCannotBeAreRefused: the error names the field.
+func TestSuppliesThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	many := make([]*providerv1.Supply, wire.SuppliesMax+1)
+	for i := range many {
+		many[i] = &providerv1.Supply{Name: fmt.Sprint("s", i), Left: 1}
+	}
+	for name, tc := range map[string]struct {
+		supplies []*providerv1.Supply
+		draws    []*providerv1.Draw
+		said     string
+	}{
+		"all is well":             {[]*providerv1.Supply{{Name: "s", Left: 3}}, []*providerv1.Draw{{Supply: "s", Units: 1}}, ""},
+		"left is far too much":    {[]*providerv1.Supply{{Name: "s", Left: math.MaxInt64}}, []*providerv1.Draw{{Supply: "s", Units: 1}}, ""},
+		"left is below zero":      {[]*providerv1.Supply{{Name: "s", Left: -1}}, nil, "supply s: left is -1"},
+		"no name":                 {[]*providerv1.Supply{{Left: 1}}, nil, "supply name is empty"},
+		"a name that is too long": {[]*providerv1.Supply{{Name: strings.Repeat("x", 513)}}, nil, "supply name has 513 bytes"},
+		"a name with a space":     {[]*providerv1.Supply{{Name: "a b"}}, nil, "supply name \"a b\" has characters"},
+		"twice":                   {[]*providerv1.Supply{{Name: "s"}, {Name: "s"}}, nil, "supply s is there twice"},
+		"too many":                {many, nil, "1001 supplies; there may be 1000"},
+		"a draw of nothing":       {[]*providerv1.Supply{{Name: "s"}}, []*providerv1.Draw{{Supply: "s"}}, "units of supply s is 0"},
+		"a draw below zero":       {[]*providerv1.Supply{{Name: "s"}}, []*providerv1.Draw{{Supply: "s", Units: -1}}, "units of supply s is -1"},
+		"a huge draw":             {[]*providerv1.Supply{{Name: "s"}}, []*providerv1.Draw{{Supply: "s", Units: math.MaxInt64}}, "units of supply s is 9223372036854775807"},
+		"a draw twice":            {[]*providerv1.Supply{{Name: "s"}}, []*providerv1.Draw{{Supply: "s", Units: 1}, {Supply: "s", Units: 1}}, "draws: supply s is there twice"},
+		"a draw without a name":   {nil, []*providerv1.Draw{{Units: 1}}, "draws: supply is empty"},
+		"too many draws":          {nil, make([]*providerv1.Draw, 17), "17 draws; there may be 16"},
+		"an unknown supply":       {[]*providerv1.Supply{{Name: "s"}}, []*providerv1.Draw{{Supply: "other", Units: 1}}, "draws on supply other, which no page has"},
+		"a supply that is gone":   {[]*providerv1.Supply{{Name: "s", Gone: true}}, []*providerv1.Draw{{Supply: "s", Units: 1}}, "draws on supply s, which no page has"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			left := catalog.Supplies{}
+			err := wire.ParseSupplies(tc.supplies, "p", left, true)
+			var entry *wire.Entry
+			if err == nil {
+				entry, err = wire.ParseType(&providerv1.Type{Name: "large", Offerings: []*providerv1.Offering{{CapacityType: "spot", Available: true, Draws: tc.draws}}}, "p")
+			}
+			if err == nil {
+				entry, err = entry.Cover(left)
+			}
+			if tc.said == "" && err != nil || tc.said != "" && (err == nil || !strings.Contains(err.Error(), tc.said)) {
+				t.Fatalf("%v; want %q", err, tc.said)
+			}
+			if err == nil && !entry.Type.Offerings[0].Launchable() {
+				t.Errorf("%+v cannot be launched", entry.Type.Offerings[0])
+			}
+		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 // New states the NodePools of a snapshot in the solver's terms. This work, and all that is done
 // with the model later, counts on the meter.
 func New(snap *cluster.Snapshot, space quantity.Space, opts Options, meter *effort.Meter) *Model {
-	m := &Model{Snapshot: snap, Options: opts, Space: space, Meter: meter}
+	m := &Model{Snapshot: snap, Options: opts, Space: space, Meter: meter, Supplies: cluster.SuppliesLeft(snap).Left}
 	for _, p := range byWeight(snap.Pools) {
 		m.Pools = append(m.Pools, newPool(m, p))
 	}
@@ -66,7 +66,7 @@ func newPool(m *Model, pool *cluster.Pool) *Pool {
 		tm := &p.Types[t]
 		tm.priceMin = math.Inf(1)
 		for a := tm.First; a < tm.End; a++ {
-			if !p.Offerings[a].Launchable() {
+			if !m.isLaunchable(p.Offerings[a]) {
 				p.Launchable[a>>6] &^= 1 << (a & 63)
 			} else if p.Launchable.Has(a) {
 				tm.priceMin = min(tm.priceMin, p.Offerings[a].Cost())

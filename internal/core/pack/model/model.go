@@ -1,6 +1,7 @@
 package model
 
 import (
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -13,6 +14,8 @@ type Model struct {
 	Space    quantity.Space
 	Pools    []*Pool // by weight
 	Meter    *effort.Meter
+	// Supplies is what is left of supplies before anything is planned; nil: no offering draws on any.
+	Supplies catalog.Supplies
 }
 
 // Fork returns a model whose NodePools have limits of their own. Work with it is not metered.

@@ -368,7 +368,11 @@ func (b *PlannedNode) FixDomains() {
 	if !b.Pool.parted || !b.lost() {
 		return
 	}
-	best := b.best(b.Cheapest())
+	b.pin(b.best(b.Cheapest()))
+}
+
+// pin limits the node to the zone and capacity type of an offering.
+func (b *PlannedNode) pin(best *catalog.Offering) {
 	pins := label.Requirements{label.CapacityType: label.In(best.CapacityType)}
 	if best.Zone != "" {
 		pins[label.Zone] = label.In(best.Zone)
