@@ -29,7 +29,7 @@ if ! diff -ru --exclude=after "$before" "$after" >&2; then
 	complain "generated files were out of date; make generate has rewritten them: look at them and commit"
 fi
 
-for module in . devcluster tools tools/capi tools/helm tools/image tools/prometheus tools/docs tools/protocol tools/web bench; do
+for module in . devcluster tools tools/capi tools/capi/earlier tools/helm tools/image tools/prometheus tools/docs tools/protocol tools/web bench; do
 	if ! GOTOOLCHAIN=auto go -C "$module" mod tidy -diff; then
 		complain "$module/go.mod is out of date: run go mod tidy there"
 	fi

@@ -33,6 +33,9 @@ func newClusterAPI(mgr manager.Manager, opts *Options) (cloud.Provider, error) {
 func (o *Options) managementConfig(own *rest.Config) (*rest.Config, error) {
 	s := &o.Settings
 	config, err := s.Management()
+	if err == nil && s.ClusterAPIKubeconfig != "" {
+		config, err = followKubeconfig(s.ClusterAPIKubeconfig, o.Log)
+	}
 	switch {
 	case err != nil:
 		return nil, err

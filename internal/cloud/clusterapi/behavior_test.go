@@ -50,6 +50,7 @@ func TestAgainstAPIServer(t *testing.T) {
 		"manifests for the earlier provider work as they are": earlierManifests,
 		"MachineDeployments of two Clusters are not mixed":    twoClusters,
 		"replicas that the earlier provider made are adopted": replicas,
+		"many launches with one token make one Machine":       oneToken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

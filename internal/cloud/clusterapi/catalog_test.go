@@ -3,6 +3,8 @@ package clusterapi_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,8 +32,8 @@ type source struct {
 	deployments []string
 }
 
-// examined returns the instance types, a line each, and then the notes.
-func (s source) examined(t *testing.T) string {
+// inMemory returns a management cluster that is no process, with one kind of infrastructure objects.
+func inMemory(t *testing.T, infrastructure string) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterapiv1alpha1.AddToScheme} {
@@ -39,17 +41,25 @@ func (s source) examined(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	template := object(t, "{apiVersion: %s/v1beta2, metadata: {name: t, namespace: default}, %s}", infraGroup, s.template)
-	core, infra, boot := schema.GroupVersion{Group: coreGroup, Version: "v1beta2"}, schema.GroupVersion{Group: infraGroup, Version: "v1beta2"}, schema.GroupVersion{Group: bootGroup, Version: "v1beta2"}
-	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{core, infra, boot})
-	for _, kind := range []string{"Cluster", "MachineDeployment", "Machine"} {
-		mapper.Add(core.WithKind(kind), meta.RESTScopeNamespace)
+	kinds := map[schema.GroupVersion][]string{
+		{Group: coreGroup, Version: "v1beta2"}: {"Cluster", "MachineDeployment", "Machine"}, {Group: infraGroup, Version: "v1beta2"}: {infrastructure, infrastructure + "Template"},
+		{Group: bootGroup, Version: "v1beta2"}: {"KubeadmConfig", "KubeadmConfigTemplate"},
 	}
-	mapper.Add(infra.WithKind(template.GetKind()), meta.RESTScopeNamespace)
-	mapper.Add(boot.WithKind("KubeadmConfigTemplate"), meta.RESTScopeNamespace)
-	b := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "u"}}, template,
-		object(t, "{apiVersion: %s/v1beta2, kind: Cluster, metadata: {name: c, namespace: default}, %s}", coreGroup, cmp.Or(s.cluster, "spec: {}")),
+	mapper := meta.NewDefaultRESTMapper(slices.Collect(maps.Keys(kinds)))
+	for version, all := range kinds {
+		for _, kind := range all {
+			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "u"}})
+}
+
+// examined returns the instance types, a line each, and then the notes.
+func (s source) examined(t *testing.T) string {
+	t.Helper()
+	template := object(t, "{apiVersion: %s/v1beta2, metadata: {name: t, namespace: default}, %s}", infraGroup, s.template)
+	b := inMemory(t, strings.TrimSuffix(template.GetKind(), "Template")).WithObjects(
+		template, object(t, "{apiVersion: %s/v1beta2, kind: Cluster, metadata: {name: c, namespace: default}, %s}", coreGroup, cmp.Or(s.cluster, "spec: {}")),
 		object(t, "{apiVersion: %s/v1beta2, kind: KubeadmConfigTemplate, metadata: {name: b, namespace: default}, spec: {template: {spec: {joinConfiguration: {nodeRegistration: {kubeletExtraArgs: %s}}}}}}", bootGroup, cmp.Or(s.kubelet, "[]")),
 	)
 	for i, metadata := range s.deployments {

@@ -155,28 +155,8 @@ func (f *fakeCAPI) join(ctx context.Context, m, infra, config *unstructured.Unst
 	if name, _, _ := unstructured.NestedString(m.Object, "status", "nodeRef", "name"); name != "" {
 		return nil
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.GetName(), Labels: map[string]string{}, Annotations: map[string]string{}}}
-	node.Spec.ProviderID = id
-	at := []string{"spec", "joinConfiguration", "nodeRegistration"}
-	taints, _, _ := unstructured.NestedSlice(config.Object, append(at, "taints")...)
-	for _, entry := range taints {
-		taint := entry.(map[string]any)
-		value, _ := taint["value"].(string)
-		node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: taint["key"].(string), Value: value, Effect: corev1.TaintEffect(taint["effect"].(string))})
-	}
-	args := map[string]string{}
-	if f.version == "v1beta1" {
-		args, _, _ = unstructured.NestedStringMap(config.Object, append(at, "kubeletExtraArgs")...)
-	}
-	list, _, _ := unstructured.NestedSlice(config.Object, append(at, "kubeletExtraArgs")...)
-	for _, entry := range list {
-		args[entry.(map[string]any)["name"].(string)] = entry.(map[string]any)["value"].(string)
-	}
-	for _, pair := range strings.Split(args["node-labels"], ",") {
-		if key, value, ok := strings.Cut(pair, "="); ok {
-			node.Labels[key] = value
-		}
-	}
+	labels, taints := capi.Registration(config)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.GetName(), Labels: labels, Annotations: map[string]string{}}, Spec: corev1.NodeSpec{ProviderID: id, Taints: taints}}
 	cpus, _, _ := unstructured.NestedInt64(infra.Object, "spec", "cpus")
 	memory, _, _ := unstructured.NestedString(infra.Object, "spec", "memory")
 	node.Status.Capacity = corev1.ResourceList{

@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,4 +98,31 @@ func (m *Cluster) join(ctx context.Context, machine *unstructured.Unstructured, 
 	if apierrors.IsNotFound(err) {
 		_ = m.client.Delete(ctx, node) // whoever ended the machine has not seen it
 	}
+}
+
+// Registration returns the labels and taints with which a kubelet registers its Node that a KubeadmConfig of either
+// version is for.
+func Registration(config *unstructured.Unstructured) (labels map[string]string, taints []corev1.Taint) {
+	labels = map[string]string{}
+	at := []string{"spec", "joinConfiguration", "nodeRegistration"}
+	list, _, _ := unstructured.NestedSlice(config.Object, append(at, "taints")...)
+	for _, entry := range list {
+		taint := entry.(map[string]any)
+		value, _ := taint["value"].(string)
+		taints = append(taints, corev1.Taint{Key: taint["key"].(string), Value: value, Effect: corev1.TaintEffect(taint["effect"].(string))})
+	}
+	args, _, _ := unstructured.NestedStringMap(config.Object, append(at, "kubeletExtraArgs")...) // so has v1beta1
+	text := args["node-labels"]
+	list, _, _ = unstructured.NestedSlice(config.Object, append(at, "kubeletExtraArgs")...)
+	for _, entry := range list {
+		if arg := entry.(map[string]any); arg["name"] == "node-labels" {
+			text = arg["value"].(string)
+		}
+	}
+	for _, pair := range strings.Split(text, ",") {
+		if key, value, ok := strings.Cut(pair, "="); ok {
+			labels[key] = value
+		}
+	}
+	return labels, taints
 }
