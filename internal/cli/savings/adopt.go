@@ -116,9 +116,9 @@ func (p *prices) unpriced(n *corev1.Node) string {
 	of, isReplica := p.groups.Nodes[n.Name]
 	_, isControl := n.Labels["node-role.kubernetes.io/control-plane"]
 	cloud, _, hasID := strings.Cut(n.Spec.ProviderID, "://")
-	hint := ""
+	elsewhere := ""
 	if hasID && len(p.groups.Nodes) == 0 && !slices.Contains([]string{"aws", "gce", "azure", "kwok"}, cloud) {
-		hint = "; that of a Machine of Cluster API is found with --cluster-api-kubeconfig"
+		elsewhere = "; that of a Machine of Cluster API is found with --cluster-api-kubeconfig"
 	}
 	switch _, known := p.of(name, zone, kind); {
 	case isControl:
@@ -136,11 +136,11 @@ func (p *prices) unpriced(n *corev1.Node) string {
 	case isReplica:
 		return "no price is known of nodes of MachineDeployment " + of.Deployment + ": set its annotation cluster.x-k8s.io/machine-current-price, or give --cluster-api-prices-file with a price for " + of.Type
 	case name == "":
-		return "it has no label " + corev1.LabelInstanceTypeStable + ", so its price is not known" + hint
+		return "it has no label " + corev1.LabelInstanceTypeStable + ", so its price is not known" + elsewhere
 	case zone == "":
-		return "it has no label " + corev1.LabelTopologyZone + ", so its price is not known" + hint
+		return "it has no label " + corev1.LabelTopologyZone + ", so its price is not known" + elsewhere
 	case hasID && (cloud == "gce" || cloud == "azure"), p.byName[name] == nil:
-		return "no price is known for instance type " + name + " (only those of EC2 are)" + hint
+		return "no price is known for instance type " + name + " (only those of EC2 are)" + elsewhere
 	case !known:
 		return fmt.Sprintf("no price is known for instance type %s as %s", name, kind)
 	}
