@@ -42,8 +42,10 @@ var foreign = map[string][]string{
 	"internal/cloud/clusterapi/capacity.go":                {"guest"}, // a field of KubeVirt's
 	"internal/testkit/capi":                                {"machine"},
 	"internal/cloud/clusterapi/catalog_test.go":            {"machine", "guest"}, // a field of KubeVirt's
-	"internal/cli/simulate_clusterapi.go":                  {"machine"},
-	"internal/cli/simulate_clusterapi_test.go":             {"machine"},
+	"internal/cli/clusterapi.go":                           {"machine"},
+	"internal/cli/clusterapi_test.go":                      {"machine"},
+	"internal/cli/savings":                                 {"machine"}, // replicas of MachineDeployments
+	"internal/cli/savings.go":                              {"machine"},
 	"internal/cli/doctor/clusterapi.go":                    {"machine"},
 	"internal/cli/doctor/clusterapi_test.go":               {"machine"},
 	"test/e2e/clusterapi_test.go":                          {"machine"},

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cli/savings"
@@ -23,6 +25,7 @@ type savingsInput struct {
 	files        []string
 	redact       bool
 	terms        savings.Terms
+	management   clusterAPIInput
 }
 
 func newSavings() *cobra.Command {
@@ -42,6 +45,12 @@ and why, and what the figures presume. --redact replaces the names that people c
 Nodes that are of no NodePool are taken to be of NodePools that are proposed and printed. Prices are
 those of the catalog in this program (EC2, us-east-1, May 2025; KWOK's own). A node without a known
 price is left alone, and said to be.
+
+Of Cluster API prices are those that its MachineDeployments, ClusterAPINodeClasses and
+--cluster-api-prices-file say (docs/clusterapi.md): without them there is no answer. Its objects are
+read, with get and list, in the management cluster of --cluster-api-kubeconfig or --cluster-api-url,
+else in the cluster itself, else among the files of -f. Nodes of a MachineDeployment that somebody else
+scales are a node group. With --redact nothing of Cluster API is read: instance types have its names.
 
 --since answers the same about the pods that asked for a node in a span of time, by the decisions that
 Dovetail's controller keeps, or a file of them (--journal): what the nodes cost that were launched for
@@ -70,6 +79,9 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
 			if len(in.files) > 0 && in.kubeconfig != "" {
 				return wrongUse(cmd, errors.New("give either --kubeconfig or -f: one says which cluster to read, the other what was read of one"))
 			}
+			if err := in.validateClusterAPI(cmd.Flags()); err != nil {
+				return wrongUse(cmd, err)
+			}
 			if in.since != "" {
 				return runSavingsWindow(cmd, &in)
 			}
@@ -86,12 +98,25 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
 	in.addController(cmd)
 	fs.StringVar(&in.since, "since", "", "about the pods that asked for a node from so long ago, or from that time on; empty: about the nodes that there are")
 	fs.StringSliceVarP(&in.files, "filename", "f", nil, "read files instead of a cluster: what dovetail snapshot wrote, or kubectl get -o yaml; plain or .gz")
+	in.management.addFlags(fs)
 	fs.StringVar(&in.page, "html", "savings.html", "where to write the page; empty: nowhere")
 	fs.StringVarP(&in.output, "output", "o", simulate.Table, "table, or json")
 	fs.BoolVar(&in.redact, "redact", false, "replace the names and labels that people chose")
 	fs.BoolVar(&in.terms.Spot, "spot", false, "let proposed NodePools launch spot where nodes are on demand now")
 	fs.BoolVar(&in.terms.OwnTypes, "own-types", false, "let proposed NodePools launch only the instance types that their nodes have")
 	return cmd
+}
+
+// validateClusterAPI returns what is wrong with the flags of Cluster API.
+func (in *savingsInput) validateClusterAPI(given *pflag.FlagSet) error {
+	if name := in.management.givenOf(given); in.redact && name != "" {
+		return fmt.Errorf("--redact can't be given with --%s: instance types have the names and labels of MachineDeployments", name)
+	}
+	source := ""
+	if in.since != "" {
+		source = "--since"
+	}
+	return in.management.validate(given, source)
 }
 
 // windowFlags mean something with --since alone, clusterFlags only without it.
@@ -146,7 +171,7 @@ func runSavings(cmd *cobra.Command, in *savingsInput) error {
 		return err
 	}
 	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d objects", len(objects)))
-	report, err := savings.Make(savings.Input{
+	report, err := in.report(cmd.Context(), savings.Input{
 		Objects: objects, Cluster: name, At: time.Now(), Redact: in.redact, Terms: in.terms, Clock: simulate.Clock{Now: time.Now, CPU: cpuTime},
 	})
 	done()
@@ -175,6 +200,43 @@ func runSavings(cmd *cobra.Command, in *savingsInput) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "wrote the page %s\n", in.page)
 	return nil
+}
+
+// report returns the report, with what Cluster API's objects say of prices. That these could not be read is an error if they were
+// asked for, or if there is no answer without them.
+func (in *savingsInput) report(ctx context.Context, of savings.Input) (*savings.Report, error) {
+	if in.redact {
+		return savings.Make(of)
+	}
+	isAskedFor := in.management.isNamed() || in.management.settings.ClusterAPIPricesFile != ""
+	var unread []error
+	groups, err := in.management.groups(ctx, in.kubeconfig, in.files, of.Objects)
+	if err != nil {
+		unread = append(unread, fmt.Errorf("node groups of Cluster API: %w", err))
+	}
+	offered := in.management.classes(ctx, in.kubeconfig, in.files)
+	of.Groups, of.Join = groups, offered.join
+	r, err := savings.Make(of)
+	if offered.failed != nil {
+		unread = append(unread, offered.failed)
+	}
+	if len(unread) > 0 && (isAskedFor || err != nil || r.Nodes == 0) {
+		return nil, errors.Join(unread...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Nodes == 0 && len(r.Alone) > 0 && len(offered.notes) > 0 {
+		return nil, errors.New("no node has a price: " + strings.Join(offered.notes, "; "))
+	}
+	for _, err := range unread {
+		r.Presumed = append(r.Presumed, "No price is known from there: "+err.Error()+".")
+	}
+	r.Presumed = append(r.Presumed, offered.notes...)
+	if groups != nil {
+		r.Presumed = append(r.Presumed, groups.Notes...)
+	}
+	return r, nil
 }
 
 // read returns the objects and the name of where they are from.

@@ -207,7 +207,7 @@ func (in *simulateInput) read(ctx context.Context) (simulate.Case, error) {
 	}
 	var offered []*providerTypes
 	if in.catalog == "" {
-		offered = append(offered, in.clusterAPI(ctx))
+		offered = append(offered, in.management.classes(ctx, in.kubeconfig, in.manifests))
 	}
 	if in.remote.address != "" {
 		if !in.live {

@@ -95,6 +95,6 @@ func useTerms(in *whatif.Input, d *record.Decision) error {
 		return other(np)
 	}
 	in.Options.Pack, in.Options.Disrupt = d.Pack, d.Disrupt
-	in.Presumes = []string{"Offerings, prices and settings are those that the controller has now. Node classes without a NodePool are taken from the catalog in this program."}
+	in.Presumes = []string{"Offerings, prices and settings are those that the controller has now. Node classes without a NodePool are taken from the catalog in this program, or from Cluster API's objects."}
 	return nil
 }

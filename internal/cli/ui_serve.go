@@ -58,11 +58,11 @@ func (a *asker) ask(ctx context.Context, q *web.Question) (*view.WhatIf, error) 
 		return nil, errors.New("another change is being worked out: ask again in some seconds")
 	}
 	defer a.busy.Unlock()
-	in, err := a.flags.input(ctx, change, time.Now())
+	asked, err := a.flags.question(ctx, change, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return whatif.Answer(in)
+	return asked.answer()
 }
 
 // changeOf reads what is to be different.

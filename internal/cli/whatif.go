@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cli/savings"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 	"github.com/dovetail-sh/dovetail/internal/decision/whatif"
+	"github.com/dovetail-sh/dovetail/internal/view"
 )
 
 // forecastMost bounds the work of a forecast in time, so that an answer comes.
@@ -24,14 +25,27 @@ type whatIfFlags struct {
 	viewFlags
 	snapshot   []string
 	spotToSpot bool
+	management clusterAPIInput
 }
 
 func (f *whatIfFlags) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.addController(cmd)
 	fs.StringSliceVar(&f.snapshot, "snapshot", nil, "read files instead of a cluster: what dovetail snapshot wrote, or kubectl get -o yaml; plain or .gz")
+	f.management.addFlags(fs)
 	fs.BoolVar(&f.spotToSpot, "spot-to-spot", false, "spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	fs.StringVarP(&f.output, "output", "o", formTable, strings.Join(forms(), ", "))
+}
+
+// check returns what is wrong with the flags.
+func (f *whatIfFlags) check(cmd *cobra.Command) error {
+	if err := f.viewFlags.check(cmd); err != nil {
+		return err
+	}
+	if err := f.management.validate(cmd.Flags(), ""); err != nil {
+		return wrongUse(cmd, err)
+	}
+	return nil
 }
 
 // read returns the objects of the cluster or of files, and where they are from.
@@ -51,13 +65,13 @@ func (f *whatIfFlags) read(ctx context.Context) ([]client.Object, string, error)
 // answer asks what a change would do, and prints it. It reports whether it does anything.
 func (f *whatIfFlags) answer(cmd *cobra.Command, change *whatif.Change) (different bool, err error) {
 	done := reportWhenLong(cmd.ErrOrStderr(), "reading")
-	in, err := f.input(cmd.Context(), change, time.Now())
+	q, err := f.question(cmd.Context(), change, time.Now())
 	done()
 	if err != nil {
 		return false, err
 	}
-	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("forecasting from %d objects", len(in.Objects)))
-	v, err := whatif.Answer(in)
+	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("forecasting from %d objects", len(q.Objects)))
+	v, err := q.answer()
 	done()
 	if err != nil {
 		return false, err
@@ -65,8 +79,15 @@ func (f *whatIfFlags) answer(cmd *cobra.Command, change *whatif.Change) (differe
 	return v.IsDifferent(), f.print(cmd.OutOrStdout(), v)
 }
 
-// input reads what a change is asked about.
-func (f *whatIfFlags) input(ctx context.Context, change *whatif.Change, at time.Time) (*whatif.Input, error) {
+// question is what is asked about a change.
+type question struct {
+	whatif.Input
+	// offered is what is asked for what its node classes offer, when a NodePool has one.
+	offered *providerTypes
+}
+
+// question reads what a change is asked about.
+func (f *whatIfFlags) question(ctx context.Context, change *whatif.Change, at time.Time) (*question, error) {
 	objects, name, err := f.read(ctx)
 	if err != nil {
 		return nil, err
@@ -75,13 +96,28 @@ func (f *whatIfFlags) input(ctx context.Context, change *whatif.Change, at time.
 	if err != nil {
 		return nil, err
 	}
-	in := &whatif.Input{Objects: objects, Cluster: name, At: at, From: from, Presumes: presumes, Change: *change}
-	if err := f.askTerms(ctx, in); err != nil {
+	q := &question{offered: f.management.classes(ctx, f.kubeconfig, f.snapshot)}
+	q.offered.join(&from)
+	q.Input = whatif.Input{Objects: objects, Cluster: name, At: at, From: from, Presumes: presumes, Change: *change}
+	if err := f.askTerms(ctx, &q.Input); err != nil {
 		return nil, err
 	}
-	in.Options.Disrupt.Terms.SpotToSpot = in.Options.Disrupt.Terms.SpotToSpot || f.spotToSpot
-	in.Options.Stop = stopAfter(ctx, forecastMost)
-	return in, nil
+	q.Options.Disrupt.Terms.SpotToSpot = q.Options.Disrupt.Terms.SpotToSpot || f.spotToSpot
+	q.Options.Stop = stopAfter(ctx, forecastMost)
+	return q, nil
+}
+
+// answer says what the change would do.
+func (q *question) answer() (*view.WhatIf, error) {
+	v, err := whatif.Answer(&q.Input)
+	if q.offered.failed != nil {
+		return nil, q.offered.failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.Presumes = append(v.Presumes, q.offered.notes...)
+	return v, nil
 }
 
 // stopAfter returns a function that reports whether it is time to stop.
@@ -98,7 +134,10 @@ controller's own decisions are carried out on a copy, in time that passes at onc
 done, a day ahead at most. What the figures presume stands below them.
 
 What can be launched, its prices and the settings are those of the controller that leads, if it can be asked (see
-dovetail status). Else, and with --snapshot, they are those of the catalog in this program, and the defaults.
+dovetail status). Else, and with --snapshot, they are those of the catalog in this program, and the defaults; those of
+a ClusterAPINodeClass are those of Cluster API's objects, in the management cluster of --cluster-api-kubeconfig or
+--cluster-api-url, else in the cluster itself, else among the files of --snapshot (docs/clusterapi.md). dovetail snapshot
+writes none of these objects: add a file of them.
 
 It needs the right to list what dovetail savings lists.`
 

@@ -76,6 +76,13 @@ func adopt(objects []client.Object, p *prices, terms Terms) *adoption {
 			a.alone[n.Name] = why
 			continue
 		}
+		if of := p.groups.Nodes[n.Name]; of.Priced { // as Dovetail would label it
+			for k, v := range map[string]string{corev1.LabelInstanceTypeStable: of.Type, corev1.LabelTopologyZone: of.Zone, label.CapacityType: of.CapacityType} {
+				if v != "" {
+					metav1.SetMetaDataLabel(&n.ObjectMeta, k, v)
+				}
+			}
+		}
 		g := groupFor(n, selected, p)
 		if had := groups[g.key()]; had != nil {
 			g = had
@@ -85,7 +92,14 @@ func adopt(objects []client.Object, p *prices, terms Terms) *adoption {
 	}
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
 		g := groups[key]
-		np := g.pool(unique(names, g.name()), terms)
+		class := karpenterv1.NodeClassReference{Group: groupAWS, Kind: "EC2NodeClass", Name: "default"}
+		if g.ofClusterAPI {
+			class = p.groupClass
+		}
+		np := g.pool(unique(names, g.name()), class, terms)
+		if g.ofClusterAPI && g.special == "" && !terms.OwnTypes {
+			g.allow(np, p, slices.Collect(maps.Values(groups)))
+		}
 		a.pools = append(a.pools, np)
 		for _, n := range g.nodes {
 			a.claims = append(a.claims, claim(n, np))
@@ -99,8 +113,13 @@ func adopt(objects []client.Object, p *prices, terms Terms) *adoption {
 func (p *prices) unpriced(n *corev1.Node) string {
 	name, zone := n.Labels[corev1.LabelInstanceTypeStable], n.Labels[corev1.LabelTopologyZone]
 	kind := capacityType(n)
+	of, isReplica := p.groups.Nodes[n.Name]
 	_, isControl := n.Labels["node-role.kubernetes.io/control-plane"]
 	cloud, _, hasID := strings.Cut(n.Spec.ProviderID, "://")
+	elsewhere := ""
+	if hasID && len(p.groups.Nodes) == 0 && !slices.Contains([]string{"aws", "gce", "azure", "kwok"}, cloud) {
+		elsewhere = "; that of a Machine of Cluster API is found with --cluster-api-kubeconfig"
+	}
 	switch _, known := p.of(name, zone, kind); {
 	case isControl:
 		return "it is of the control plane"
@@ -110,12 +129,18 @@ func (p *prices) unpriced(n *corev1.Node) string {
 		return "it is of Fargate, which is paid for by the pod"
 	case n.Labels[corev1.LabelOSStable] == "windows":
 		return "it runs Windows, and only prices for Linux are known"
+	case of.Priced, known && !(hasID && (cloud == "gce" || cloud == "azure")):
+		return ""
+	case isReplica && of.Type == "":
+		return "its MachineDeployment " + of.Deployment + " does not say what can be launched from it (the end of the report says why)"
+	case isReplica:
+		return "no price is known of nodes of MachineDeployment " + of.Deployment + ": set its annotation cluster.x-k8s.io/machine-current-price, or give --cluster-api-prices-file with a price for " + of.Type
 	case name == "":
-		return "it has no label " + corev1.LabelInstanceTypeStable + ", so its price is not known"
+		return "it has no label " + corev1.LabelInstanceTypeStable + ", so its price is not known" + elsewhere
 	case zone == "":
-		return "it has no label " + corev1.LabelTopologyZone + ", so its price is not known"
+		return "it has no label " + corev1.LabelTopologyZone + ", so its price is not known" + elsewhere
 	case hasID && (cloud == "gce" || cloud == "azure"), p.byName[name] == nil:
-		return "no price is known for instance type " + name + " (only those of EC2 are)"
+		return "no price is known for instance type " + name + " (only those of EC2 are)" + elsewhere
 	case !known:
 		return fmt.Sprintf("no price is known for instance type %s as %s", name, kind)
 	}
@@ -170,6 +195,8 @@ type group struct {
 	special string
 	// kind is the capacity type: what is on demand now stays so.
 	kind string
+	// ofClusterAPI: the nodes are replicas of MachineDeployments.
+	ofClusterAPI bool
 
 	nodes []*corev1.Node
 	names map[string]bool // of node groups
@@ -191,7 +218,8 @@ func groupFor(n *corev1.Node, selected map[string]bool, p *prices) *group {
 			g.labels[k] = v
 		}
 	}
-	if t := p.byName[n.Labels[corev1.LabelInstanceTypeStable]]; hasDevices(t) {
+	g.ofClusterAPI = p.groups.Nodes[n.Name].Priced
+	if t := p.typeOf(n); hasDevices(t) {
 		g.special = t.Name
 	}
 	slices.SortFunc(g.taints, func(a, b corev1.Taint) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect)) })
@@ -203,7 +231,7 @@ func architecture(n *corev1.Node, p *prices) string {
 	if arch := n.Labels[corev1.LabelArchStable]; arch != "" {
 		return arch
 	}
-	arch, _ := p.byName[n.Labels[corev1.LabelInstanceTypeStable]].Requirements[corev1.LabelArchStable].Only()
+	arch, _ := p.typeOf(n).Requirements[corev1.LabelArchStable].Only()
 	return arch
 }
 
@@ -219,7 +247,7 @@ func hasDevices(t *catalog.Type) bool {
 
 // key is equal for groups that are alike.
 func (g *group) key() string {
-	b, err := json.Marshal([]any{g.labels, g.taints, g.arch, g.special, g.kind})
+	b, err := json.Marshal([]any{g.labels, g.taints, g.arch, g.special, g.kind, g.ofClusterAPI})
 	if err != nil { // none of these can fail
 		panic(err)
 	}
@@ -228,10 +256,14 @@ func (g *group) key() string {
 
 func (g *group) add(n *corev1.Node, p *prices) {
 	g.nodes = append(g.nodes, n)
-	g.names[cmp.Or(nodegroups.Membership{}.GroupOf(n), n.Labels[label.NodePool], "nodes")] = true
+	_, deployment, _ := strings.Cut(p.groups.Nodes[n.Name].Deployment, "/")
+	g.names[cmp.Or(deployment, nodegroups.Membership{}.GroupOf(n), n.Labels[label.NodePool], "nodes")] = true
 	g.zones[n.Labels[corev1.LabelTopologyZone]] = true
 	name := n.Labels[corev1.LabelInstanceTypeStable]
 	g.types[name] = true
+	if g.ofClusterAPI {
+		return
+	}
 	if c, ok := p.byName[name].Requirements[categoryKey].Only(); ok {
 		g.categories[c] = true
 	}
@@ -264,7 +296,7 @@ func unique(taken map[string]bool, name string) string {
 }
 
 // pool returns the NodePool that is proposed for the group.
-func (g *group) pool(name string, terms Terms) *karpenterv1.NodePool {
+func (g *group) pool(name string, class karpenterv1.NodeClassReference, terms Terms) *karpenterv1.NodePool {
 	np := &karpenterv1.NodePool{TypeMeta: metav1.TypeMeta{APIVersion: "karpenter.sh/v1", Kind: "NodePool"}, ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("NodePool/" + name)}}
 	after := 10 * time.Minute
 	np.Spec.Disruption = karpenterv1.Disruption{
@@ -275,7 +307,7 @@ func (g *group) pool(name string, terms Terms) *karpenterv1.NodePool {
 		np.Spec.Template.Labels = nil
 	}
 	t := &np.Spec.Template.Spec
-	t.NodeClassRef = &karpenterv1.NodeClassReference{Group: groupAWS, Kind: "EC2NodeClass", Name: "default"}
+	t.NodeClassRef = &class
 	t.Taints = g.taints
 	kinds := []string{g.kind}
 	if terms.Spot && g.kind != label.Spot {
@@ -287,10 +319,15 @@ func (g *group) pool(name string, terms Terms) *karpenterv1.NodePool {
 	require(label.CapacityType, corev1.NodeSelectorOpIn, kinds...)
 	require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, g.arch)
 	require(corev1.LabelOSStable, corev1.NodeSelectorOpIn, "linux")
-	require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, slices.Sorted(maps.Keys(g.zones))...)
+	if !g.ofClusterAPI { // a MachineDeployment says where its nodes are, if anybody does
+		require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, slices.Sorted(maps.Keys(g.zones))...)
+	}
 	if g.special != "" || terms.OwnTypes {
 		require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, slices.Sorted(maps.Keys(g.types))...)
 		return np
+	}
+	if g.ofClusterAPI {
+		return np // allow says more
 	}
 	allowed := maps.Clone(g.categories)
 	for _, c := range categories {
@@ -301,6 +338,26 @@ func (g *group) pool(name string, terms Terms) *karpenterv1.NodePool {
 		require(generationKey, corev1.NodeSelectorOpGt, strconv.Itoa(generationAbove))
 	}
 	return np
+}
+
+// allow has a NodePool of replicas launch any type but those whose nodes all have other taints: their templates have them.
+func (g *group) allow(np *karpenterv1.NodePool, p *prices, groups []*group) {
+	same, other := map[string]bool{}, map[string]bool{}
+	for _, o := range groups {
+		into := other
+		if slices.Equal(o.taints, g.taints) {
+			into = same
+		}
+		maps.Copy(into, o.types)
+	}
+	r := karpenterv1.NodeSelectorRequirementWithMinValues{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn}
+	for _, t := range p.groups.Types {
+		if same[t.Name] || !other[t.Name] {
+			r.Values = append(r.Values, t.Name)
+		}
+	}
+	slices.Sort(r.Values)
+	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements, r)
 }
 
 // claim returns the NodeClaim that a node of the NodePool would have, and labels the node as its.

@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	kwokv1alpha1 "github.com/dovetail-sh/dovetail/api/kwok/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/cloud/ec2catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
@@ -33,6 +35,9 @@ type prices struct {
 	byName     map[string]*catalog.Type // those of ec2
 	vocabulary simulate.Catalog         // without types
 	regions    []string                 // of the cluster's nodes, sorted
+	// groups are those of Cluster API, with types as their nodes are, and groupClass is a node class that would offer them.
+	groups     clusterapi.Groups
+	groupClass karpenterv1.NodeClassReference
 }
 
 // pricesFor returns the prices for the nodes among the objects.
@@ -49,7 +54,7 @@ func pricesFor(objects []client.Object) (*prices, error) {
 	seen := sizes{}
 	for _, o := range objects {
 		if n, is := o.(*corev1.Node); is && n.Labels[corev1.LabelTopologyZone] != "" {
-			seen.add(n)
+			seen.add(n.Labels[corev1.LabelInstanceTypeStable], n)
 			zones[n.Labels[corev1.LabelTopologyZone]] = true
 			if r := n.Labels[corev1.LabelTopologyRegion]; r != "" {
 				regions[r] = true
@@ -67,14 +72,66 @@ func pricesFor(objects []client.Object) (*prices, error) {
 	return p, nil
 }
 
+// addGroups adds node groups of Cluster API; nil: there are none.
+func (p *prices) addGroups(groups *clusterapi.Groups, objects []client.Object) {
+	if groups == nil {
+		return
+	}
+	p.groups = *groups
+	seen, names := sizes{}, map[string]bool{}
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *corev1.Node:
+			if g := groups.Nodes[o.Name]; g.Type != "" {
+				seen.add(g.Type, o)
+			}
+		case *karpenterv1.NodePool:
+			if class := o.Spec.Template.Spec.NodeClassRef; class != nil {
+				names[class.Name] = true
+			}
+		}
+	}
+	p.groupClass = karpenterv1.NodeClassReference{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: unique(names, "default")}
+	p.groups.Types = nil
+	for _, t := range groups.Types {
+		p.groups.Types = append(p.groups.Types, seen.measured(t))
+	}
+}
+
+// typeOf returns the instance type of a node that has a price.
+func (p *prices) typeOf(n *corev1.Node) *catalog.Type {
+	name := n.Labels[corev1.LabelInstanceTypeStable]
+	if !p.groups.Nodes[n.Name].Priced {
+		return p.byName[name]
+	}
+	return p.groups.Types[slices.IndexFunc(p.groups.Types, func(t *catalog.Type) bool { return t.Name == name })]
+}
+
+// catalog returns what node classes offer. join adds what else does; nil: nothing.
+func (p *prices) catalog(join func(*simulate.Catalog)) simulate.Catalog {
+	from := p.vocabulary
+	from.TypesOf = p.typesOf
+	if join == nil {
+		return from
+	}
+	join(&from)
+	others := from.TypesOf
+	from.TypesOf = func(np *karpenterv1.NodePool) []*catalog.Type {
+		if class := np.Spec.Template.Spec.NodeClassRef; class != nil && *class == p.groupClass {
+			return p.groups.Types
+		}
+		return others(np)
+	}
+	return from
+}
+
 // size is what the nodes of an instance type have, and what of it pods may use: the most that any of them says.
 type size struct{ capacity, allocatable quantity.List }
 
 // sizes are the sizes of instance types by name.
 type sizes map[string]*size
 
-func (s sizes) add(n *corev1.Node) {
-	name := n.Labels[corev1.LabelInstanceTypeStable]
+func (s sizes) add(name string, n *corev1.Node) {
 	if s[name] == nil {
 		s[name] = &size{quantity.List{}, quantity.List{}}
 	}
@@ -177,6 +234,9 @@ func (p *prices) presumed(pools []*karpenterv1.NodePool) (lines []string) {
 	if uses[groupAuto] {
 		lines = append(lines, "What EKS Auto Mode costs on top of its instances is not in the prices.")
 	}
+	if uses[clusterapiv1alpha1.Group] {
+		lines = append(lines, "Prices of Cluster API's nodes are those that somebody wrote: in annotations of MachineDeployments, in ClusterAPINodeClasses, and in --cluster-api-prices-file.")
+	}
 	if uses[kwokv1alpha1.Group] {
 		lines = append(lines, "Prices of kwok's nodes are those of its catalog: 0.025 $/h a CPU and 0.001 $/h a GB, spot at 70 %. Nobody pays them.")
 	}
@@ -203,13 +263,11 @@ func CatalogFor(objects []client.Object) (simulate.Catalog, []string, error) {
 	if err != nil {
 		return simulate.Catalog{}, nil, err
 	}
-	from := p.vocabulary
-	from.TypesOf = p.typesOf
 	var pools []*karpenterv1.NodePool
 	for _, o := range objects {
 		if np, is := o.(*karpenterv1.NodePool); is {
 			pools = append(pools, np)
 		}
 	}
-	return from, p.presumed(pools), nil
+	return p.catalog(nil), p.presumed(pools), nil
 }

@@ -13,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/consolidate"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -110,6 +112,10 @@ type Input struct {
 	Redact  bool
 	Terms   Terms
 	Clock   simulate.Clock
+	// Groups are node groups of Cluster API; nil: it was not looked for, or is not there. Join adds to a catalog what node
+	// classes offer that no catalog in the program has; nil: nothing. A redacted report has neither: their names would be in it.
+	Groups *clusterapi.Groups
+	Join   func(*simulate.Catalog)
 }
 
 // Make returns the report.
@@ -118,6 +124,7 @@ func Make(in Input) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.addGroups(in.Groups, in.Objects)
 	a := adopt(in.Objects, p, in.Terms)
 	all := &subject{objects: in.Objects, adoption: a, workloads: workloadsOf(in.Objects)}
 	for _, np := range a.pools {
@@ -133,12 +140,13 @@ func Make(in Input) (*Report, error) {
 		}
 	}
 	pools := all.pools()
+	if len(pools) == 0 && len(p.groups.Nodes) > 0 {
+		return nil, errors.New("no node has a price" + all.reasons())
+	}
 	if len(pools) == 0 {
 		return nil, errors.New("no node has a price: there are neither NodePools nor Nodes of EC2 with the labels node.kubernetes.io/instance-type and topology.kubernetes.io/zone" + all.reasons())
 	}
-	from := p.vocabulary
-	from.TypesOf = p.typesOf
-	c, err := simulate.Among(all.objects, "savings", from, in.At)
+	c, err := simulate.Among(all.objects, "savings", p.catalog(in.Join), in.At)
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +159,9 @@ func Make(in Input) (*Report, error) {
 		r.Presumed = append(r.Presumed, "The search for steps was given up before its end ("+strings.Join(d.result.GivenUp, ", ")+"): there may be more to save.")
 	}
 	r.fill(d, all)
+	if r.Nodes == 0 && len(p.groups.Nodes) > 0 {
+		return nil, errors.New("no node has a price" + all.reasons())
+	}
 	for _, np := range all.proposed() {
 		text, err := manifest(np)
 		if err != nil {
@@ -291,12 +302,24 @@ const noSearch = 1e9
 // presumed says what the figures rest on.
 func presumed(p *prices, pools []*karpenterv1.NodePool, snap *cluster.Snapshot, terms Terms, a *adoption) []string {
 	lines := p.presumed(pools)
-	if len(a.pools) > 0 {
+	replicas := 0
+	for _, nc := range a.claims {
+		if nc.Spec.NodeClassRef.Group == clusterapiv1alpha1.Group {
+			replicas++
+		}
+	}
+	if replicas > 0 {
+		lines = append(lines, fmt.Sprintf("%d nodes are replicas of MachineDeployments, without a NodePool. They are taken to be of the NodePools proposed here: the same labels, taints and CPU architecture, and nodes of any MachineDeployment of the Cluster whose nodes have these taints, if its maximum allows more. For that it needs the label %s, and the ClusterAPINodeClass %s must select it.",
+			replicas, clusterapi.MemberLabel, p.groupClass.Name))
+	}
+	if len(a.claims) > replicas {
 		what := "any type of the categories c, m, r and those that the nodes have, above generation " + strconv.Itoa(generationAbove) + " where the nodes are"
 		if terms.OwnTypes {
 			what = "the instance types that the nodes have"
 		}
-		lines = append(lines, fmt.Sprintf("%d nodes are of no NodePool that can be read. They are taken to be of the NodePools proposed here: the same labels, taints, zones and CPU architecture, %s.", len(a.claims), what))
+		lines = append(lines, fmt.Sprintf("%d nodes are of no NodePool that can be read. They are taken to be of the NodePools proposed here: the same labels, taints, zones and CPU architecture, %s.", len(a.claims)-replicas, what))
+	}
+	if len(a.claims) > 0 {
 		if terms.Spot {
 			lines = append(lines, "Proposed NodePools may launch spot (--spot).")
 		} else {

@@ -15,5 +15,6 @@
 // Read fields.go (fields of both versions) and management.go (the management cluster), then
 // deployment.go, capacity.go, kubelet.go, prices.go and listing.go (the catalog), provider.go, record.go, bootstrap.go and
 // launch.go, failure.go and instances.go, adopt.go (Machines of the earlier provider), notices.go and changes.go (what is
-// watched), drift.go, and learn.go and class.go (the class's status).
+// watched), drift.go, learn.go and class.go (the class's status), and for those who look before the controller runs examine.go and
+// groups.go (node groups that somebody else scales).
 package clusterapi

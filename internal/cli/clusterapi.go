@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -32,6 +33,9 @@ import (
 const (
 	clusterAPIGroup   = "cluster.x-k8s.io"
 	clusterAPIVersion = "v1beta2" // of files that have no object of the group
+
+	// setPrice says what to do where a price is not known.
+	setPrice = "set the annotation cluster.x-k8s.io/machine-current-price of the MachineDeployment, or give --cluster-api-prices-file"
 )
 
 // clusterAPIInput is the management cluster whose MachineDeployments count for ClusterAPINodeClasses.
@@ -39,19 +43,28 @@ type clusterAPIInput struct{ settings operator.Settings }
 
 func (in *clusterAPIInput) addFlags(fs *pflag.FlagSet) {
 	in.settings.AddClusterAPIFlags(fs)
-	fs.Lookup("cluster-api-kubeconfig").Usage = "clusterapi: kubeconfig of the management cluster, with -f or --live; empty: --cluster-api-url, or if that is empty, too, the objects of -f or the cluster of --live"
+	fs.Lookup("cluster-api-kubeconfig").Usage = "clusterapi: kubeconfig of the management cluster, for a cluster or for files; empty: --cluster-api-url, or if that is empty, too, the objects of the files, or the cluster itself"
 }
 
-// validate returns what is wrong with the flags; given are those on the command line, and source is what the instance types come
-// from instead; empty: these flags count.
-func (in *clusterAPIInput) validate(given *pflag.FlagSet, source string) error {
-	var name string
+// givenOf returns the name of a flag of these that is on the command line; empty: none is.
+func (in *clusterAPIInput) givenOf(given *pflag.FlagSet) (name string) {
 	given.Visit(func(f *pflag.Flag) {
 		if strings.HasPrefix(f.Name, "cluster-api-") {
 			name = f.Name
 		}
 	})
-	if name != "" && source != "" {
+	return name
+}
+
+// isNamed reports whether the flags name a management cluster.
+func (in *clusterAPIInput) isNamed() bool {
+	return in.settings.ClusterAPIKubeconfig != "" || in.settings.ClusterAPIURL != ""
+}
+
+// validate returns what is wrong with the flags; given are those on the command line, and source is what the instance types come
+// from instead; empty: these flags count.
+func (in *clusterAPIInput) validate(given *pflag.FlagSet, source string) error {
+	if name := in.givenOf(given); name != "" && source != "" {
 		return fmt.Errorf("--%s has no effect with %s, which says what the instance types are", name, source)
 	}
 	if len(in.settings.Warnings) > 0 {
@@ -68,16 +81,16 @@ type capiSource struct {
 	files *capiFiles
 }
 
-// openClusterAPI returns where node classes and the management cluster are.
-func (in *simulateInput) openClusterAPI() (*capiSource, error) {
-	s := &capiSource{}
-	settings := &in.management.settings
+// open returns where node classes and the management cluster are: node classes are in the files, or if there are none, in the
+// cluster that a kubeconfig leads to.
+func (in *clusterAPIInput) open(kubeconfig string, files []string) (*capiSource, error) {
+	s, settings := &capiSource{}, &in.settings
 	config, err := settings.Management()
 	if err != nil {
 		return nil, err
 	}
-	if in.live {
-		own, err := restConfig(in.kubeconfig)
+	if len(files) == 0 {
+		own, err := restConfig(kubeconfig)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +101,7 @@ func (in *simulateInput) openClusterAPI() (*capiSource, error) {
 			config = own
 		}
 	} else {
-		others, err := simulate.Others(in.manifests)
+		others, err := simulate.Others(files)
 		if err == nil {
 			s.files, err = newCAPIFiles(others)
 		}
@@ -110,9 +123,10 @@ func (in *simulateInput) openClusterAPI() (*capiSource, error) {
 	return s, nil
 }
 
-// clusterAPI returns what asks what ClusterAPINodeClasses offer. Nothing is read before a NodePool has one.
-func (in *simulateInput) clusterAPI(ctx context.Context) *providerTypes {
-	open := sync.OnceValues(in.openClusterAPI)
+// classes returns what asks what ClusterAPINodeClasses offer (open has the parameters). Nothing is read before a NodePool has
+// one.
+func (in *clusterAPIInput) classes(ctx context.Context, kubeconfig string, files []string) *providerTypes {
+	open := sync.OnceValues(func() (*capiSource, error) { return in.open(kubeconfig, files) })
 	p := &providerTypes{kinds: map[schema.GroupKind]bool{{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind}: true}, vocabulary: (*clusterapi.Provider)(nil).Vocabulary()}
 	p.ask = func(ref cloud.ClassRef) ([]*catalog.Type, error) {
 		s, err := open()
@@ -129,10 +143,56 @@ func (in *simulateInput) clusterAPI(ctx context.Context) *providerTypes {
 	return p
 }
 
+// groups returns the node groups that are MachineDeployments among the Nodes of objects without a NodeClaim; nil: there is no
+// Cluster API where it was looked for. Types that the node classes of NodePools describe count.
+func (in *clusterAPIInput) groups(ctx context.Context, kubeconfig string, files []string, objects []client.Object) (*clusterapi.Groups, error) {
+	s, err := in.open(kubeconfig, files)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []*corev1.Node
+	claimed := map[string]bool{}
+	seen := map[string]bool{}
+	var types []clusterapiv1alpha1.InstanceType
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *karpenterv1.NodeClaim:
+			claimed[o.Status.ProviderID] = true
+		case *karpenterv1.NodePool:
+			ref := o.Spec.Template.Spec.NodeClassRef
+			if ref == nil || ref.Group != clusterapiv1alpha1.Group || seen[ref.Name] {
+				continue
+			}
+			seen[ref.Name] = true
+			class := &clusterapiv1alpha1.ClusterAPINodeClass{}
+			if err := s.classes.Get(ctx, client.ObjectKey{Name: ref.Name}, class); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("get node class %s: %w", ref.Name, err)
+			}
+			types = append(types, class.Spec.Types...)
+		}
+	}
+	for _, o := range objects {
+		if n, is := o.(*corev1.Node); is && !claimed[n.Spec.ProviderID] {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 {
+		return &clusterapi.Groups{}, nil
+	}
+	g, err := clusterapi.ReadGroups(ctx, s.provider, nodes, types)
+	if clusterapi.IsUnserved(err) && !in.isNamed() {
+		return nil, nil
+	}
+	return g, err
+}
+
 // types returns what a class offers, and what is to be said of it.
 func (s *capiSource) types(ctx context.Context, ref cloud.ClassRef) (types []*catalog.Type, notes []string, err error) {
 	class := &clusterapiv1alpha1.ClusterAPINodeClass{}
 	if err := s.classes.Get(ctx, client.ObjectKey{Name: ref.Name}, class); err != nil {
+		if _, isFile := s.classes.(*capiFiles); isFile && apierrors.IsNotFound(err) {
+			return nil, nil, fmt.Errorf("get node class %s: it is not in the files: add it, and Cluster API's objects or --cluster-api-kubeconfig", ref)
+		}
 		return nil, nil, fmt.Errorf("get node class %s: %w", ref, err)
 	}
 	examined, err := clusterapi.Examine(ctx, s.provider, class)
@@ -146,7 +206,7 @@ func (s *capiSource) types(ctx context.Context, ref cloud.ClassRef) (types []*ca
 		notes = append(notes, fmt.Sprintf("node class %s: %s", ref, note))
 	}
 	if len(examined.Unpriced) > 0 {
-		notes = append(notes, fmt.Sprintf("node class %s: the price is unknown of nodes from %s", ref, strings.Join(examined.Unpriced, ", ")))
+		notes = append(notes, fmt.Sprintf("node class %s: the price is unknown of nodes from %s: %s", ref, strings.Join(examined.Unpriced, ", "), setPrice))
 	}
 	if s.files != nil && len(s.files.lacking) > 0 {
 		notes = append(notes, fmt.Sprintf("node class %s: Cluster %s is not among the manifests, so that its failure domains are not known", ref, strings.Join(slices.Sorted(maps.Keys(s.files.lacking)), ", ")))
