@@ -256,7 +256,7 @@ bin/capi/dev: tools/capi/go.mod tools/capi/go.sum tools/capi/earlier/go.mod
 	go -C tools/capi mod download sigs.k8s.io/cluster-api sigs.k8s.io/cluster-api/test
 	for dir in "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)/core" "$$(go -C tools/capi list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker"; do cp -f "$$dir"/config/crd/bases/*.yaml bin/capi/crds/; done
 	go -C tools/capi/earlier mod download sigs.k8s.io/cluster-api
-	dir="$$(go -C tools/capi/earlier list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)" && cp -f "$$dir"/config/crd/bases/cluster.x-k8s.io_{clusters,machines,machinedeployments}.yaml "$$dir"/bootstrap/kubeadm/config/crd/bases/*.yaml bin/capi/earlier/
+	dir="$$(go -C tools/capi/earlier list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api)" && cp -f "$$dir"/config/crd/bases/cluster.x-k8s.io_[cm]*.yaml "$$dir"/bootstrap/kubeadm/config/crd/bases/*.yaml bin/capi/earlier/
 	chmod -R u+w bin/capi
 	@tools/progress.sh "building Cluster API's controllers" go -C tools/capi build -v -ldflags "-s -w" -o $(CURDIR)/bin/capi/core sigs.k8s.io/cluster-api/core
 	@tools/progress.sh "building those of its Dev provider" go -C tools/capi build -v -ldflags "-s -w" -o $(CURDIR)/bin/capi/dev sigs.k8s.io/cluster-api/test/infrastructure/docker

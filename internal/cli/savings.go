@@ -73,22 +73,11 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
   dovetail savings --since 7d --journal /var/lib/dovetail`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if in.output != simulate.Table && in.output != simulate.JSON {
-				return wrongUse(cmd, fmt.Errorf("--output is %q, must be table or json", in.output))
-			}
-			if len(in.files) > 0 && in.kubeconfig != "" {
-				return wrongUse(cmd, errors.New("give either --kubeconfig or -f: one says which cluster to read, the other what was read of one"))
-			}
-			if err := in.validateClusterAPI(cmd.Flags()); err != nil {
+			if err := in.validate(cmd.Flags()); err != nil {
 				return wrongUse(cmd, err)
 			}
 			if in.since != "" {
 				return runSavingsWindow(cmd, &in)
-			}
-			for _, flag := range windowFlags {
-				if cmd.Flags().Changed(flag) {
-					return wrongUse(cmd, fmt.Errorf("--%s is for --since: without it lists of the cluster are read", flag))
-				}
 			}
 			return runSavings(cmd, &in)
 		},
@@ -105,6 +94,25 @@ The exit status is 0 when there is an answer, 1 when there is none, 2 when it wa
 	fs.BoolVar(&in.terms.Spot, "spot", false, "let proposed NodePools launch spot where nodes are on demand now")
 	fs.BoolVar(&in.terms.OwnTypes, "own-types", false, "let proposed NodePools launch only the instance types that their nodes have")
 	return cmd
+}
+
+// validate returns what is wrong with the flags.
+func (in *savingsInput) validate(given *pflag.FlagSet) error {
+	if in.output != simulate.Table && in.output != simulate.JSON {
+		return fmt.Errorf("--output is %q, must be table or json", in.output)
+	}
+	if len(in.files) > 0 && in.kubeconfig != "" {
+		return errors.New("give either --kubeconfig or -f: one says which cluster to read, the other what was read of one")
+	}
+	if err := in.validateClusterAPI(given); err != nil || in.since != "" {
+		return err
+	}
+	for _, flag := range windowFlags {
+		if given.Changed(flag) {
+			return fmt.Errorf("--%s is for --since: without it lists of the cluster are read", flag)
+		}
+	}
+	return nil
 }
 
 // validateClusterAPI returns what is wrong with the flags of Cluster API.

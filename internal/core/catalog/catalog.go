@@ -89,8 +89,8 @@ type Offering struct {
 	Left        int
 	// Group is the placement group that instances go into; empty: none.
 	Group string
-	// ID is the provider's own name of the offering, which tells it from others of its type, zone and capacity
-	// type; empty: it has none.
+	// ID is the provider's own name of the offering, by which it differs from others of its type, zone and
+	// capacity type; empty: it has none.
 	ID string `json:",omitempty"`
 	// Draws are what a node takes of supplies that offerings share.
 	Draws []Draw `json:",omitempty"`

@@ -98,7 +98,7 @@ func TestPricesAndCapacity(t *testing.T) {
 	}
 }
 
-// TestOfferingsThatDifferInLabelsOnlyHavePricesOfTheirOwn: the ID tells them apart.
+// TestOfferingsThatDifferInLabelsOnlyHavePricesOfTheirOwn: they differ by ID.
 func TestOfferingsThatDifferInLabelsOnlyHavePricesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	typ := &catalog.Type{Name: "m", Requirements: label.Requirements{label.InstanceType: label.In("m")}}

@@ -172,7 +172,16 @@ func (p *parser) addType(name string, a *args) error {
 			Priced: true, PriceHourly: 0.0001, Available: true, Reservation: parts[0], Left: left,
 		})
 	}
-	for _, text := range a.all("draws") { // supply:units:left, or supply:units:left:zone for the offerings of one zone
+	t.Requirements[label.CapacityType] = label.In(capacities...)
+	p.types[name] = t
+	p.order = append(p.order, t)
+	return addDraws(t, a.all("draws"))
+}
+
+// addDraws has offerings of a type draw on supplies: supply:units:left, or supply:units:left:zone for the
+// offerings of one zone.
+func addDraws(t *catalog.Type, draws []string) error {
+	for _, text := range draws {
 		parts := strings.Split(text, ":")
 		if len(parts) < 3 {
 			return fmt.Errorf("draws=%s: want supply:units:left or supply:units:left:zone", text)
@@ -191,9 +200,6 @@ func (p *parser) addType(name string, a *args) error {
 			}
 		}
 	}
-	t.Requirements[label.CapacityType] = label.In(capacities...)
-	p.types[name] = t
-	p.order = append(p.order, t)
 	return nil
 }
 

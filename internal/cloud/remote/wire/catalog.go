@@ -197,7 +197,7 @@ func (e *Entry) complete(t *catalog.Type) error {
 	return nil
 }
 
-// OfferingKey tells the offerings of a type apart.
+// OfferingKey is what identifies an offering of a type.
 func OfferingKey(o *catalog.Offering) string {
 	if len(o.Labels) == 0 && o.Reservation == "" && o.Group == "" && o.ID == "" {
 		return o.Zone + "\x00" + o.CapacityType

@@ -75,7 +75,7 @@ func aType(t *rapid.T) *catalog.Type {
 			o.ID = "id-" + zone
 		}
 		ty.Offerings = append(ty.Offerings, o)
-		if o.ID != "" && rapid.Bool().Draw(t, "another") { // which only its ID tells apart
+		if o.ID != "" && rapid.Bool().Draw(t, "another") { // which differs in its ID only
 			o.ID, o.Draws = o.ID+"-2", slices.Clone(o.Draws)
 			ty.Offerings = append(ty.Offerings, o)
 		}
