@@ -1,11 +1,12 @@
 // Package catalog describes what can be launched: instance types, where and how they are
 // offered, and at what price. It is the provider's answer in the core's words. It may import
-// label and quantity. Read catalog.go first, then supply.go (what offerings share) and shortage.go
+// label and quantity. Read catalog.go first, then supply.go (what is left of what offerings share) and shortage.go
 // (offerings that ran short).
 package catalog
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -96,17 +97,36 @@ type Offering struct {
 	Draws []Draw `json:",omitempty"`
 }
 
+// Draw is what a node of an offering takes of a supply, which is something that the cloud has only so
+// much of and that several offerings share: the cores that a quota allows of a family, the addresses
+// of a subnet.
+type Draw struct {
+	// Supply is the name of the supply. It is the same supply wherever the name is the same.
+	Supply string
+	// Units is what one node takes, Left what nodes that the cloud has been asked for leave.
+	Units, Left int
+}
+
+// String says that too little is left.
+func (d Draw) String() string {
+	return fmt.Sprintf("supply %s has %d left, and a node takes %d", d.Supply, max(0, d.Left), d.Units)
+}
+
+// Units returns what a node of the offering takes of a supply.
+func (o *Offering) Units(supply string) int {
+	for _, d := range o.Draws {
+		if d.Supply == supply {
+			return d.Units
+		}
+	}
+	return 0
+}
+
 // Launchable reports whether an instance can be launched now: the offering is available, something
 // is left of its reservation, and its supplies have what a node takes.
 func (o *Offering) Launchable() bool {
 	return o.Available && (o.Reservation == "" || o.Left > 0) &&
 		!slices.ContainsFunc(o.Draws, func(d Draw) bool { return d.Left < d.Units })
-}
-
-// Place returns where the offering of a type is, with its ID if it has one. What is true of the place is true
-// whatever reservation or placement group instances are in.
-func (o *Offering) Place(instanceType string) Place {
-	return Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, ID: o.ID}
 }
 
 // Requirements returns the labels that the offering decides.

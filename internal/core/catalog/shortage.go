@@ -17,6 +17,12 @@ type Place struct {
 	ID                       string `json:",omitempty"`
 }
 
+// Place returns where the offering of a type is, with its ID if it has one. What is true of the place is true
+// whatever reservation or placement group instances are in.
+func (o *Offering) Place(instanceType string) Place {
+	return Place{Type: instanceType, Zone: o.Zone, CapacityType: o.CapacityType, ID: o.ID}
+}
+
 // Shortages remembers where clouds were short of instances, and where they took some back. From a
 // place that was short nothing is launched for a while. After that, and where instances were taken
 // back, it counts as dearer than it is, and less so as time goes by. The zero value remembers
