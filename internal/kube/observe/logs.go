@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +40,12 @@ func Named(kind, name string) slog.Attr {
 	return slog.Group(kind, slog.String("name", name))
 }
 
-// Amounts returns resources as a log line shows them: in Kubernetes' notation.
+// Amounts returns resources as a log line shows them: by name, in Kubernetes' notation.
 func Amounts(key string, amounts quantity.List) slog.Attr {
 	var attrs []any
-	for name, q := range translate.ResourceList(amounts) {
+	list := translate.ResourceList(amounts)
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q := list[name]
 		attrs = append(attrs, slog.String(string(name), q.String()))
 	}
 	if len(attrs) == 0 { // a handler leaves out a group without members
