@@ -108,10 +108,7 @@ func (t *timelines) nodeAnswer(s Subject, seen []*cluster.Snapshot) (Answer, boo
 	var found []*statement
 	if n := nodeIn(seen, s.Name); n != nil {
 		a.Node, a.Claim, a.Pool, a.Facts = n.Name, n.Claim, n.Pool, facts(n)
-		names = []string{n.Name}
-		if n.Claim != "" && n.Claim != n.Name {
-			names = append(names, n.Claim)
-		}
+		names = namesOf(seen, n)
 		if n.Replaces != "" {
 			found = append(found, t.about(kindCommand, n.Replaces)...)
 		}
@@ -125,6 +122,25 @@ func (t *timelines) nodeAnswer(s Subject, seen []*cluster.Snapshot) (Answer, boo
 	}
 	a.Says = says(found)
 	return a, len(found) > 0 || a.Node != ""
+}
+
+// namesOf returns the names that a node has in snapshots, and its claim's. A claim that outlives its Node is what the newest
+// snapshots have of the node.
+func namesOf(seen []*cluster.Snapshot, n *cluster.Node) []string {
+	names := []string{n.Name}
+	if n.Claim == "" {
+		return names
+	}
+	names = append(names, n.Claim)
+	for _, snap := range seen {
+		for i := range snap.Nodes {
+			if snap.Nodes[i].Claim == n.Claim {
+				names = append(names, snap.Nodes[i].Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func (t *timelines) about(kind, name string) []*statement {

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +138,24 @@ func TestAReplacementIsExplainedByItsCommand(t *testing.T) {
 	}
 	if said := answers[0].Says[0]; said.What != "launched by command 1 (Drifted)" || said.Decision.Number != 1 {
 		t.Errorf("it says %+v", said)
+	}
+}
+
+// TestAClaimThatOutlivesItsNodeKeepsWhatWasSaidOfIt asks about a claim whose Node was removed, and is gone before it.
+func TestAClaimThatOutlivesItsNodeKeepsWhatWasSaidOfIt(t *testing.T) {
+	t.Parallel()
+	step := decide(t, 0, "node n2 pool=general type=small claim=general-2\n")
+	step.Loop, step.Disruption = record.Disruption, plan.Disruption{At: step.At(), Commands: []plan.Command{{
+		Reason: disrupt.Empty, Remove: []plan.Removal{{Node: "n2", Claim: "general-2", Reason: disrupt.Empty}},
+	}}}
+	later := decide(t, 60, "node general-2 pool=general type=small claim=general-2 deleting\n")
+	j, _ := keep(t, Options{}, step, later)
+	f, err := ReadFrom(bytes.NewReader(fileOf(t, j, ID{})), "journal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := f.Explain(Subject{Kind: KindClaim, Name: "general-2"})
+	if err != nil || len(answers) != 1 || !slices.ContainsFunc(answers[0].Says, func(s Say) bool { return s.What == "to be removed by command 1 (Empty)" }) {
+		t.Errorf("answers %+v, error %v", answers, err)
 	}
 }
