@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	providerv1 "github.com/dovetail-sh/dovetail/api/provider/v1"
@@ -111,12 +112,19 @@ func (e *Entry) Cover(left catalog.Supplies) (*Entry, error) {
 // SameType reports whether two types of a name have the same message: they are one value, or differ only in
 // what is left of supplies. It is much cheaper than the messages.
 func SameType(a, b *catalog.Type) bool {
-	return a == b || slices.EqualFunc(a.Offerings, b.Offerings, sameOffering) && a.Requirements.Equal(b.Requirements) &&
-		maps.Equal(a.Capacity, b.Capacity) && maps.Equal(a.Overhead, b.Overhead) && maps.Equal(a.VolumeLimits, b.VolumeLimits)
+	return a == b || slices.EqualFunc(a.Offerings, b.Offerings, sameOffering) && (isOneMap(a.Requirements, b.Requirements) || a.Requirements.Equal(b.Requirements)) &&
+		sameMap(a.Capacity, b.Capacity) && sameMap(a.Overhead, b.Overhead) && sameMap(a.VolumeLimits, b.VolumeLimits)
+}
+
+// sameMap is maps.Equal, and quick where there is one map: types that differ in what is left share theirs.
+func sameMap[M ~map[K]V, K, V comparable](a, b M) bool { return isOneMap(a, b) || maps.Equal(a, b) }
+
+func isOneMap[M ~map[K]V, K comparable, V any](a, b M) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
 func sameOffering(a, b catalog.Offering) bool {
 	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Available == b.Available && a.HasPrice() == b.HasPrice() && (!a.HasPrice() || a.PriceHourly == b.PriceHourly) &&
-		a.Reservation == b.Reservation && a.Left == b.Left && a.Group == b.Group && a.ID == b.ID && maps.Equal(a.Labels, b.Labels) &&
+		a.Reservation == b.Reservation && a.Left == b.Left && a.Group == b.Group && a.ID == b.ID && sameMap(a.Labels, b.Labels) &&
 		slices.EqualFunc(a.Draws, b.Draws, func(a, b catalog.Draw) bool { return a.Supply == b.Supply && a.Units == b.Units })
 }
