@@ -1,6 +1,7 @@
 package clusterapi_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -25,7 +26,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
-const patience = 3 * time.Minute
+const (
+	patience  = 3 * time.Minute
+	pollEvery = 50 * time.Millisecond
+)
 
 // connect starts a dev cluster that has Cluster API's kinds in some versions, and our own.
 func connect(t *testing.T, versions ...string) client.WithWatch {
@@ -68,12 +72,10 @@ func world(t *testing.T, c client.Client, version string) {
 	createAll(t, c,
 		object(t, "apiVersion: %s/%s\nkind: Cluster\nmetadata: {name: metal, namespace: default}\nspec: {}", coreGroup, version),
 		object(t, "apiVersion: %s/%s\nkind: KubeadmConfigTemplate\nmetadata: {name: worker, namespace: default}\nspec: {template: {spec: {joinConfiguration: {nodeRegistration: {taints: [{key: node.cluster.x-k8s.io/uninitialized, effect: NoSchedule}]}}}}}", bootGroup, version))
-	for class, behavior := range map[string]string{"default": "{}", "accepts": "{delaySeconds: 2}", "fails": "{shortage: true}", "slow": "{delaySeconds: 3600}", "unready": "{}", "changing": "{}"} {
-		createAll(t, c, &clusterapiv1alpha1.ClusterAPINodeClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Spec: clusterapiv1alpha1.ClusterAPINodeClassSpec{
-			ScalableResourceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"class": class}},
-		}})
+	for name, behavior := range map[string]string{"default": "{}", "accepts": "{delaySeconds: 2}", "fails": "{shortage: true}", "slow": "{delaySeconds: 3600}", "unready": "{}", "changing": "{}"} {
+		class(t, c, name)
 		for i, size := range []string{"small", "large"} {
-			addDeployment(t, c, version, class, size, int64(2+2*i), behavior)
+			addDeployment(t, c, version, name, size, int64(2+2*i), behavior)
 		}
 	}
 }
@@ -123,9 +125,17 @@ type decided struct{ *clusterapi.Provider }
 func (d decided) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
 	results := d.Provider.Launch(ctx, requests)
 	for i := range results {
-		for requests[i].Class == ref("default") && results[i].Err == nil && results[i].Instance.Provisional {
-			results[i].Instance, results[i].Err = d.Get(ctx, results[i].Instance.ID)
+		if requests[i].Class != ref("default") || results[i].Err != nil {
+			continue
 		}
+		undecided := wait.PollUntilContextTimeout(ctx, pollEvery, patience, true, func(ctx context.Context) (bool, error) {
+			if !results[i].Instance.Provisional {
+				return true, nil
+			}
+			results[i].Instance, results[i].Err = d.Get(ctx, results[i].Instance.ID)
+			return false, results[i].Err
+		})
+		results[i].Err = cmp.Or(results[i].Err, undecided)
 	}
 	return results
 }

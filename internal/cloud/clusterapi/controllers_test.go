@@ -3,11 +3,12 @@ package clusterapi_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/cloudtest"
 	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
@@ -27,11 +29,38 @@ func TestClusterAPIControllers(t *testing.T) {
 	t.Parallel()
 	devcluster := testkit.StartCluster(t)
 	c := clientWith(t, devcluster)
-	capi.Start(t, devcluster, c)
+	m := capi.Start(t, devcluster, c)
 	createAll(t, c, object(t, "apiVersion: karpenter.cluster.x-k8s.io/v1alpha1\nkind: ClusterAPINodeClass\nmetadata: {name: metal}\nspec: {}"))
 	p := newProvider(t, c)
-	of := watched(t, p)
+	type story struct {
+		name string
+		test func(*testing.T, client.WithWatch, *clusterapi.Provider)
+	}
+	tell := func(stories ...story) {
+		for _, s := range stories {
+			t.Run(s.name, func(t *testing.T) { s.test(t, c, p) })
+		}
+	}
+	tell(
+		story{"an instance lives, drifts and is deleted by somebody else", realLife},
+		story{"replicas of the earlier provider are adopted", realAdoption},
+		story{"twenty instances come and go", realReplicas},
+	)
+	m.RunKubelets() // before, Nodes are made by hand
+	tell(
+		story{"a pod that nobody may evict holds no Machine", realDrain},
+		story{"a host is free when the infrastructure has let go of it", realHost},
+		story{"a paused Cluster is why an instance does not end", realPause},
+	)
+	t.Run("the suite", func(t *testing.T) {
+		realWorld(t, c, m)
+		cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return harness(t, c) })
+	})
+}
 
+// realLife is the life of an instance, and of one that never comes.
+func realLife(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
+	of := watched(t, p)
 	r := requestOf(t, p, "metal", 0)
 	first := launch(t, p, r)
 	if !first.Provisional {
@@ -46,17 +75,21 @@ func TestClusterAPIControllers(t *testing.T) {
 		t.Errorf("launched again after a crash: %s, want %s", again.ID, instance.ID)
 	}
 	createAll(t, c, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Claim}, Spec: corev1.NodeSpec{ProviderID: instance.ID}})
-	testkit.Eventually(t, 3*time.Minute, func() error {
-		if name, _, _ := unstructured.NestedString(machine(t, c, r.Claim).Object, "status", "nodeRef", "name"); name != r.Claim {
-			return fmt.Errorf("the Machine has the Node %q", name)
-		}
-		return nil
-	})
+	awaitNode(t, c, r.Claim)
 	realDrift(t, c, p, instance)
 	realDeletion(t, c, p, of, r, instance)
 	realFailure(t, c, p, of)
-	realAdoption(t, c, p)
-	realReplicas(t, c, p)
+}
+
+// awaitNode waits until Cluster API has seen the Node of a Machine, which has its name.
+func awaitNode(t *testing.T, c client.Client, name string) {
+	t.Helper()
+	testkit.Eventually(t, patience, func() error {
+		if node, _, _ := unstructured.NestedString(machine(t, c, name).Object, "status", "nodeRef", "name"); node != name {
+			return fmt.Errorf("the Machine has the Node %q", node)
+		}
+		return nil
+	})
 }
 
 // realDrift edits the MachineDeployment, and undoes it: Cluster API makes no Machine of a later version than its control plane.
@@ -119,7 +152,7 @@ func realFailure(t *testing.T, c client.Client, p *clusterapi.Provider, of func(
 
 // realAdoption has a MachineDeployment with three replicas, of which the earlier provider has taken two, and ends one of
 // these two.
-func realAdoption(t *testing.T, c client.Client, p *clusterapi.Provider) {
+func realAdoption(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
 	t.Helper()
 	edit(t, c, coreGroup, "MachineDeployment", "metal", func(o *unstructured.Unstructured) { set(t, o, int64(3), "spec", "replicas") })
 	var names []string
@@ -162,7 +195,7 @@ func realAdoption(t *testing.T, c client.Client, p *clusterapi.Provider) {
 }
 
 // realReplicas launches twenty instances and ends them.
-func realReplicas(t *testing.T, c client.Client, p *clusterapi.Provider) {
+func realReplicas(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
 	t.Helper()
 	const n = 20
 	var requests []cloud.LaunchRequest
@@ -190,6 +223,139 @@ func realReplicas(t *testing.T, c client.Client, p *clusterapi.Provider) {
 	}
 	for id := range ids {
 		gone(t, p, id)
+	}
+}
+
+// realDrain has a pod on the node that our drain leaves where it is, since it tolerates all taints, and whose
+// PodDisruptionBudget has nobody evict it. Cluster API would wait for it for ever.
+func realDrain(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
+	r := requestOf(t, p, "metal", 200)
+	instance := settled(t, p, launch(t, p, r).ID)
+	awaitNode(t, c, r.Claim)
+	pod := object(t, "{apiVersion: v1, kind: Pod, metadata: {name: stays, namespace: default, labels: {app: stays}}, spec: {nodeName: %s, terminationGracePeriodSeconds: 0, tolerations: [{operator: Exists}], containers: [{name: a, image: a}]}}", r.Claim)
+	createAll(t, c, object(t, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: stays, namespace: default}, spec: {minAvailable: 1, selector: {matchLabels: {app: stays}}}}"), pod)
+	testkit.Eventually(t, patience, func() error { // until the budget holds: nobody needs it for a pod that does not run
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			t.Fatal(err)
+		}
+		if phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase"); phase != string(corev1.PodRunning) {
+			return fmt.Errorf("the pod is %s", phase)
+		}
+		return nil
+	})
+	evicted := c.SubResource("eviction").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stays", Namespace: "default"}}, &policyv1.Eviction{})
+	if !apierrors.IsTooManyRequests(evicted) {
+		t.Errorf("an eviction of the pod is answered with %v, want that its budget has none", evicted)
+	}
+	gone(t, p, instance.ID)
+	if err := c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+}
+
+// realHost has a MachineDeployment that may have one node. Its host is being cleaned for as long as the virtual machine has a
+// finalizer of its own.
+func realHost(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
+	first, second := requestOf(t, p, "alloy", 201), requestOf(t, p, "alloy", 202)
+	limit := func(nodes string) {
+		t.Helper()
+		edit(t, c, coreGroup, "MachineDeployment", "alloy", func(o *unstructured.Unstructured) {
+			set(t, o, nodes, "metadata", "annotations", "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size")
+		})
+	}
+	limit("1")
+	offered := func(want bool) {
+		t.Helper()
+		types, err := p.Types(t.Context(), ref("metal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(types, func(is *catalog.Type) bool { return is.Name == "alloy" })
+		if got := types[i].Offerings[0].Available; got != want {
+			t.Errorf("there is a host: %t, want %t", got, want)
+		}
+		if want {
+			return
+		}
+		var failure *cloud.Failure
+		if err := p.Launch(t.Context(), []cloud.LaunchRequest{second})[0].Err; !errors.As(err, &failure) || failure.Kind != cloud.NoCapacity {
+			t.Errorf("launched without a host: %v, want no capacity", err)
+		}
+	}
+	offered(true)
+	instance := settled(t, p, launch(t, p, first).ID)
+	offered(false)
+	const cleaning = "example.com/cleaning"
+	edit(t, c, infraGroup, "DevMachine", first.Claim, func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), cleaning)) })
+	if err := p.Terminate(t.Context(), instance.ID); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patience, func() error {
+		o, err := get(t, c, infraGroup, "v1beta2", "DevMachine", first.Claim)
+		if err == nil && (o.GetDeletionTimestamp() == nil || len(o.GetFinalizers()) > 1) {
+			err = errors.New("the virtual machine has not ended")
+		}
+		return err
+	})
+	offered(false)
+	edit(t, c, infraGroup, "DevMachine", first.Claim, func(o *unstructured.Unstructured) { o.SetFinalizers(nil) })
+	gone(t, p, instance.ID)
+	offered(true)
+	next := settled(t, p, launch(t, p, second).ID)
+	gone(t, p, next.ID)
+	limit("100")
+}
+
+// realPause pauses the Cluster before an instance ends.
+func realPause(t *testing.T, c client.WithWatch, p *clusterapi.Provider) {
+	r := requestOf(t, p, "metal", 203)
+	instance := settled(t, p, launch(t, p, r).ID)
+	pause := func(is bool) {
+		t.Helper()
+		edit(t, c, coreGroup, "Cluster", "metal", func(o *unstructured.Unstructured) { set(t, o, is, "spec", "paused") })
+	}
+	pause(true)
+	testkit.Eventually(t, patience, func() error {
+		err := p.Terminate(t.Context(), instance.ID)
+		if err == nil || errors.Is(err, cloud.ErrNotFound) || !strings.Contains(err.Error(), "Cluster spec.paused is set to true") {
+			return fmt.Errorf("terminate: %w, want that the Cluster is paused", err)
+		}
+		return nil
+	})
+	if machine(t, c, r.Claim).GetDeletionTimestamp() == nil {
+		t.Error("the Machine is not deleted")
+	}
+	pause(false)
+	gone(t, p, instance.ID)
+}
+
+// realWorld is what the suite needs: for each class MachineDeployments that differ in price, of the types small and large.
+func realWorld(t *testing.T, c client.Client, m *capi.Cluster) {
+	t.Helper()
+	m.Add(m.Object("apiVersion: %s/v1beta2\nkind: KubeadmConfigTemplate\nmetadata: {name: worker}\nspec: {template: {spec: {}}}", bootGroup))
+	for name, startup := range map[string]string{"soon": "1s", "never": "1h"} {
+		m.Add(m.Object("apiVersion: %s/v1beta2\nkind: DevMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {backend: {inMemory: {vm: {provisioning: {startupDuration: %s}}, node: {provisioning: {startupDuration: 0s}}}}}}}", infraGroup, name, startup))
+	}
+	const dev = "DevMachineTemplate"
+	add := func(class, size, kind, template string) {
+		annotations := map[string]string{"capacity.cluster-autoscaler.kubernetes.io/labels": "node.kubernetes.io/instance-type=" + size, "cluster.x-k8s.io/machine-current-price": "0.2"}
+		if size == "large" {
+			annotations["cluster.x-k8s.io/machine-current-price"] = "0.4"
+		}
+		if class != "unready" {
+			annotations["capacity.cluster-autoscaler.kubernetes.io/cpu"], annotations["capacity.cluster-autoscaler.kubernetes.io/memory"] = "2", "4Gi"
+		}
+		m.AddDeployment(capi.Deployment{Name: class + "-" + size, Kind: kind, Template: template, Bootstrap: "worker", Labels: map[string]string{"class": class}, Annotations: annotations})
+	}
+	add("default", "small", dev, "soon")
+	add("default", "large", dev, "soon")
+	add("accepts", "small", dev, "soon")
+	add("fails", "small", "TestMachineTemplate", capi.Short)
+	add("slow", "small", dev, "never")
+	add("unready", "small", dev, "soon")
+	add("changing", "small", dev, "soon")
+	for _, name := range []string{"default", "accepts", "fails", "slow", "unready", "changing"} {
+		class(t, c, name)
 	}
 }
 

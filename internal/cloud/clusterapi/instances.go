@@ -13,6 +13,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
+// conditionPaused is True on what Cluster API does nothing about.
+const conditionPaused = "Paused"
+
 // provisionalID returns what the instance of a Machine is called before it has a provider ID.
 func provisionalID(object *unstructured.Unstructured) string {
 	return idPrefix + object.GetNamespace() + "/" + object.GetName()
@@ -149,11 +152,21 @@ func (p *Provider) end(ctx context.Context, object *unstructured.Unstructured) e
 	}
 	switch {
 	case object.GetDeletionTimestamp() != nil:
-		return nil
+		return paused(object)
 	case isReplica:
 		return p.endReplica(ctx, object, r.Deployment)
 	}
 	return p.mgmt.delete(ctx, object)
+}
+
+// paused returns an error if Cluster API does nothing about a Machine, as it says there: it will not end it.
+func paused(object *unstructured.Unstructured) error {
+	for _, c := range conditions(object.Object) {
+		if c.Type == conditionPaused && c.Status == "True" {
+			return fmt.Errorf("%s %s is deleted, and Cluster API does not end it: it is paused (%s)", kindMachine, client.ObjectKeyFromObject(object), c.Message)
+		}
+	}
+	return nil
 }
 
 // Get returns one instance.

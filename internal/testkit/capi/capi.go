@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"testing"
@@ -64,17 +65,17 @@ func (m *Cluster) create() {
 		m.t.Fatal(err)
 	}
 	for name, value := range map[string][]byte{Name + "-kubeconfig": kubeconfig, "data": []byte("#!/bin/sh")} {
-		m.add(&corev1.Secret{
+		m.Add(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: Namespace, Labels: map[string]string{clusterNameLabel: Name}},
 			Type:       "cluster.x-k8s.io/secret", Data: map[string][]byte{"value": value},
 		})
 	}
 	// An annotation, since the Dev provider 1.14.2 panics without one.
-	m.add(m.object("apiVersion: %s/v1beta2\nkind: DevCluster\nmetadata: {name: %s, annotations: {a: b}}\nspec: {backend: {inMemory: {}}}", InfraGroup, Name))
-	m.add(m.object("apiVersion: %s/v1beta1\nkind: TestControlPlane\nmetadata: {name: %s}\nspec: {version: %s}", controlPlaneGroup, Name, kubernetesVersion))
-	m.add(m.object("apiVersion: %[1]s/v1beta2\nkind: Cluster\nmetadata: {name: %[3]s}\nspec: {infrastructureRef: {apiGroup: %[2]s, kind: DevCluster, name: %[3]s}, controlPlaneRef: {apiGroup: %[4]s, kind: TestControlPlane, name: %[3]s}}", CoreGroup, InfraGroup, Name, controlPlaneGroup))
-	m.add(m.object("apiVersion: %s/v1beta2\nkind: DevMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {backend: {inMemory: {vm: {provisioning: {startupDuration: 2s}}, node: {provisioning: {startupDuration: 1s}}}}}}}", InfraGroup, Metal))
-	m.add(m.object("apiVersion: %s/v1beta1\nkind: TestMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {}}}", InfraGroup, Short))
+	m.Add(m.Object("apiVersion: %s/v1beta2\nkind: DevCluster\nmetadata: {name: %s, annotations: {a: b}}\nspec: {backend: {inMemory: {}}}", InfraGroup, Name))
+	m.Add(m.Object("apiVersion: %s/v1beta1\nkind: TestControlPlane\nmetadata: {name: %s}\nspec: {version: %s}", controlPlaneGroup, Name, kubernetesVersion))
+	m.Add(m.Object("apiVersion: %[1]s/v1beta2\nkind: Cluster\nmetadata: {name: %[3]s}\nspec: {infrastructureRef: {apiGroup: %[2]s, kind: DevCluster, name: %[3]s}, controlPlaneRef: {apiGroup: %[4]s, kind: TestControlPlane, name: %[3]s}}", CoreGroup, InfraGroup, Name, controlPlaneGroup))
+	m.Add(m.Object("apiVersion: %s/v1beta2\nkind: DevMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {backend: {inMemory: {vm: {provisioning: {startupDuration: 2s}}, node: {provisioning: {startupDuration: 1s}}}}}}}", InfraGroup, Metal))
+	m.Add(m.Object("apiVersion: %s/v1beta1\nkind: TestMachineTemplate\nmetadata: {name: %s}\nspec: {template: {spec: {}}}", InfraGroup, Short))
 	plane := &unstructured.Unstructured{}
 	plane.SetGroupVersionKind(schema.GroupVersionKind{Group: controlPlaneGroup, Version: "v1beta1", Kind: "TestControlPlane"})
 	if err := m.client.Get(m.t.Context(), client.ObjectKey{Namespace: Namespace, Name: Name}, plane); err != nil {
@@ -84,14 +85,35 @@ func (m *Cluster) create() {
 	if err := m.client.Status().Update(m.t.Context(), plane); err != nil {
 		m.t.Fatal(err)
 	}
-	// The fields of rollout and the label of the deployment are those that Cluster API's webhooks set.
-	for name, kind := range map[string]string{Metal: "DevMachineTemplate", Short: "TestMachineTemplate"} {
-		m.add(m.object(`apiVersion: cluster.x-k8s.io/v1beta2
+	m.AddDeployment(Deployment{Name: Metal, Kind: "DevMachineTemplate"})
+	m.AddDeployment(Deployment{Name: Alloy, Kind: "DevMachineTemplate", Template: Metal})
+	m.AddDeployment(Deployment{Name: Short, Kind: "TestMachineTemplate"})
+}
+
+// Deployment is a MachineDeployment without replicas.
+type Deployment struct {
+	Name string
+	// Kind and Template are those of its infrastructure template; no Template: that of its name.
+	Kind, Template string
+	// Bootstrap is the name of a KubeadmConfigTemplate; empty: the bootstrap data is in a Secret.
+	Bootstrap string
+	// Labels are its own; nil: the one that is looked for by a class without a selector.
+	Labels map[string]string
+	// Annotations are its own; nil: those that say what its nodes have, CPUs and Memory.
+	Annotations map[string]string
+}
+
+// AddDeployment creates a MachineDeployment. The fields of rollout and the label of the deployment are those that
+// Cluster API's webhooks set.
+func (m *Cluster) AddDeployment(d Deployment) {
+	m.t.Helper()
+	bootstrap := "dataSecretName: data"
+	if d.Bootstrap != "" {
+		bootstrap = fmt.Sprintf("configRef: {apiGroup: %s, kind: KubeadmConfigTemplate, name: %s}", bootstrapGroup, d.Bootstrap)
+	}
+	o := m.Object(`apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineDeployment
-metadata:
-  name: %[1]s
-  labels: {node.cluster.x-k8s.io/karpenter-member: ""}
-  annotations: {capacity.cluster-autoscaler.kubernetes.io/cpu: "%[4]d", capacity.cluster-autoscaler.kubernetes.io/memory: %[5]s}
+metadata: {name: %[1]s}
 spec:
   clusterName: %[3]s
   replicas: 0
@@ -101,15 +123,23 @@ spec:
     metadata: {labels: {cluster.x-k8s.io/deployment-name: %[1]s, cluster.x-k8s.io/cluster-name: %[3]s}}
     spec:
       clusterName: %[3]s
-      version: %[6]s
-      bootstrap: {dataSecretName: data}
-      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %[2]s, name: %[1]s}
-`, name, kind, Name, CPUs, Memory, kubernetesVersion))
+      version: %[4]s
+      bootstrap: {%[5]s}
+      infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: %[2]s, name: %[6]s}
+`, d.Name, d.Kind, Name, kubernetesVersion, bootstrap, cmp.Or(d.Template, d.Name))
+	o.SetLabels(d.Labels)
+	if d.Labels == nil {
+		o.SetLabels(map[string]string{"node.cluster.x-k8s.io/karpenter-member": ""})
 	}
+	o.SetAnnotations(d.Annotations)
+	if d.Annotations == nil {
+		o.SetAnnotations(map[string]string{capacityPrefix + "cpu": fmt.Sprint(CPUs), capacityPrefix + "memory": Memory})
+	}
+	m.Add(o)
 }
 
-// object reads an object of Namespace from YAML.
-func (m *Cluster) object(format string, args ...any) *unstructured.Unstructured {
+// Object reads an object of Namespace from YAML.
+func (m *Cluster) Object(format string, args ...any) *unstructured.Unstructured {
 	m.t.Helper()
 	o := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(fmt.Appendf(nil, format, args...), &o.Object); err != nil {
@@ -119,7 +149,8 @@ func (m *Cluster) object(format string, args ...any) *unstructured.Unstructured 
 	return o
 }
 
-func (m *Cluster) add(o client.Object) {
+// Add creates an object.
+func (m *Cluster) Add(o client.Object) {
 	m.t.Helper()
 	if err := m.client.Create(m.t.Context(), o); err != nil {
 		m.t.Fatalf("create %s: %v", o.GetName(), err)

@@ -15,7 +15,9 @@ const (
 	Namespace  = "default"
 	Name       = "metal"
 
+	bootstrapGroup    = "bootstrap.cluster.x-k8s.io"
 	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
+	capacityPrefix    = "capacity.cluster-autoscaler.kubernetes.io/"
 	clusterNameLabel  = CoreGroup + "/cluster-name"
 	kubernetesVersion = "v1.37.1"
 
@@ -23,16 +25,17 @@ const (
 	connectMost = 3 * time.Minute
 )
 
-// The MachineDeployments: the nodes of Metal are of the Dev provider, those of Short never come.
+// The MachineDeployments: the nodes of Metal and Alloy are of the Dev provider and are the same, those of Short never come.
 const (
 	Metal = "metal"
+	Alloy = "alloy"
 	Short = "short"
-	// CPUs and Memory are what a node of either has.
+	// CPUs and Memory are what a node has.
 	CPUs   = 4
 	Memory = "8Gi"
 )
 
-// Cluster is a management cluster with the MachineDeployments Metal and Short.
+// Cluster is a management cluster with the MachineDeployments Metal, Alloy and Short.
 type Cluster struct {
 	t        testing.TB
 	client   client.Client

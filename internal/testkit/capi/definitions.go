@@ -36,10 +36,15 @@ func Definition(group, kind, plural string, versions ...string) *apiextensionsv1
 }
 
 // definitions returns the definitions of Cluster API and its Dev provider, with the labels that their
-// manifests add, and those of an infrastructure and a control plane of our own.
+// manifests add, and those of a bootstrap provider, an infrastructure and a control plane of our own.
 func definitions(programs string) (all []*apiextensionsv1.CustomResourceDefinition, err error) {
 	if all, err = readDefinitions(filepath.Join(programs, "crds")); err != nil {
 		return nil, err
+	}
+	for kind, plural := range map[string]string{"KubeadmConfig": "kubeadmconfigs", "KubeadmConfigTemplate": "kubeadmconfigtemplates"} {
+		d := Definition(bootstrapGroup, kind, plural, "v1beta2")
+		d.Labels = map[string]string{contractLabel: "v1beta2"}
+		all = append(all, d)
 	}
 	for _, d := range []*apiextensionsv1.CustomResourceDefinition{
 		Definition(InfraGroup, "TestMachine", "testmachines", "v1beta1"),

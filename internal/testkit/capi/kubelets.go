@@ -2,6 +2,7 @@ package capi
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
@@ -25,8 +26,9 @@ func (m *Cluster) List(ctx context.Context, group, kind string) ([]unstructured.
 }
 
 // RunKubelets has every virtual machine of the Dev provider join as a Node, until the test ends. Its kubelet has the
-// taints that a template of a user has: one until Dovetail has registered the Node, and the one that
-// kubeadm's templates have until Cluster API has copied the Machine's labels.
+// taints and labels of its KubeadmConfig. Without one it has the taints that a template of a user has: one until
+// Dovetail has registered the Node, and the one that kubeadm's templates have until Cluster API has copied the Machine's
+// labels. RunKubelets also does what kubeadm's controller does, and has every TestMachine say that no host is left.
 func (m *Cluster) RunKubelets() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(m.t.Context()))
 	done := make(chan struct{})
@@ -46,6 +48,10 @@ func (m *Cluster) RunKubelets() {
 }
 
 func (m *Cluster) joinAll(ctx context.Context) {
+	m.say(ctx, bootstrapGroup, "v1beta2", "KubeadmConfig", "dataSecretName", map[string]any{"dataSecretName": "data", "initialization": map[string]any{"dataSecretCreated": true}})
+	m.say(ctx, InfraGroup, "v1beta1", "TestMachine", "conditions", map[string]any{"conditions": []any{map[string]any{
+		"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": "no host is left", "lastTransitionTime": "2026-01-01T00:00:00Z",
+	}}})
 	all, err := m.List(ctx, InfraGroup, "DevMachine")
 	if err != nil {
 		return // the next round will do
@@ -68,6 +74,22 @@ func (m *Cluster) joinAll(ctx context.Context) {
 	}
 }
 
+// say gives the objects of a kind a status, unless theirs has a field of it.
+func (m *Cluster) say(ctx context.Context, group, version, kind, field string, status map[string]any) {
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
+	if err := m.client.List(ctx, all, client.InNamespace(Namespace)); err != nil {
+		return // the next round will do
+	}
+	for i := range all.Items {
+		if _, says, _ := unstructured.NestedFieldNoCopy(all.Items[i].Object, "status", field); says {
+			continue
+		}
+		all.Items[i].Object["status"] = status
+		_ = m.client.Status().Update(ctx, &all.Items[i]) // so it will of a conflict
+	}
+}
+
 // hadNode reports whether Cluster API has seen the Node of a Machine.
 func (m *Cluster) hadNode(ctx context.Context, name string) bool {
 	machine := &unstructured.Unstructured{}
@@ -82,19 +104,30 @@ func (m *Cluster) hadNode(ctx context.Context, name string) bool {
 // join makes the Node of a virtual machine. If that has ended meanwhile, so has its kubelet.
 func (m *Cluster) join(ctx context.Context, machine *unstructured.Unstructured, id string) {
 	name := machine.GetName()
-	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(CPUs, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(Memory), corev1.ResourcePods: resource.MustParse("110")}
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kwok.x-k8s.io/node": "fake", corev1.LabelHostname: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"}, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
-		Spec: corev1.NodeSpec{ProviderID: id, Taints: []corev1.Taint{
+	config := &unstructured.Unstructured{}
+	config.SetGroupVersionKind(schema.GroupVersionKind{Group: bootstrapGroup, Version: "v1beta2", Kind: "KubeadmConfig"})
+	err := m.client.Get(ctx, client.ObjectKeyFromObject(machine), config)
+	if client.IgnoreNotFound(err) != nil {
+		return // the next round will do
+	}
+	labels, taints := Registration(config)
+	if err != nil {
+		taints = []corev1.Taint{
 			{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute},
 			{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule},
-		}},
-		Status: corev1.NodeStatus{Capacity: amounts, Allocatable: amounts},
+		}
+	}
+	maps.Copy(labels, map[string]string{"kwok.x-k8s.io/node": "fake", corev1.LabelHostname: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"})
+	amounts := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(CPUs, resource.DecimalSI), corev1.ResourceMemory: resource.MustParse(Memory), corev1.ResourcePods: resource.MustParse("110")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}},
+		Spec:       corev1.NodeSpec{ProviderID: id, Taints: taints},
+		Status:     corev1.NodeStatus{Capacity: amounts, Allocatable: amounts},
 	}
 	if err := m.client.Create(ctx, node); err != nil {
 		return
 	}
-	err := m.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)
+	err = m.client.Get(ctx, client.ObjectKeyFromObject(machine), machine)
 	if apierrors.IsNotFound(err) {
 		_ = m.client.Delete(ctx, node) // whoever ended the machine has not seen it
 	}
