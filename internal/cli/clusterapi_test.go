@@ -2,14 +2,22 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cli/savings"
+	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
+	"github.com/dovetail-sh/dovetail/internal/view"
+	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
 // metalPool is a NodePool of Cluster API, with a pod.
@@ -300,6 +308,44 @@ func TestWhatIfReadsMachineDeployments(t *testing.T) {
 			t.Parallel()
 			if says := called(t, tc.status, tc.line); !strings.Contains(says, tc.says) {
 				t.Errorf("it says\n%s\nwant %q", says, tc.says)
+			}
+		})
+	}
+}
+
+// TestTopReadsMachineDeployments: without a controller, nodes of a ClusterAPINodeClass have the prices of Cluster API's objects.
+func TestTopReadsMachineDeployments(t *testing.T) {
+	t.Parallel()
+	base := claimed(replicas())
+	for name, tc := range map[string]struct {
+		objects string
+		price   float64
+		says    string
+	}{
+		"prices of annotations": {objects: base, price: 0.93},
+		"no node class":         {objects: strings.Replace(base, "kind: ClusterAPINodeClass\nmetadata: {name: default}", "kind: ClusterAPINodeClass\nmetadata: {name: other}", 1), says: "instance types for NodePool metal: get node class ClusterAPINodeClass/default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := []string{filepath.Join(t.TempDir(), "all.yaml")}
+			if err := os.WriteFile(files[0], []byte(tc.objects), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := &clusterSource{
+				host: "here", latest: &live.Latest{}, ready: make(chan struct{}),
+				objects: func(context.Context) ([]client.Object, error) { return simulate.PresentIn(files) },
+				offered: func(ctx context.Context) *providerTypes { return (&clusterAPIInput{}).classes(ctx, "", files) },
+			}
+			s.views = &live.Views{Latest: s.latest, Now: time.Now}
+			s.err = s.read(t.Context())
+			close(s.ready)
+			var v view.Overview
+			err := s.Fill(t.Context(), "overview", "", &v)
+			if said := fmt.Sprint(err); tc.says != "" && !strings.Contains(said, tc.says) || tc.says == "" && err != nil {
+				t.Errorf("it says %s, want %q", said, tc.says)
+			}
+			if math.Abs(v.Price.Hourly-tc.price) > 1e-9 {
+				t.Errorf("the nodes cost %v, want %v", v.Price.Hourly, tc.price)
 			}
 		})
 	}

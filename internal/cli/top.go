@@ -31,6 +31,7 @@ type topFlags struct {
 	journal, cast        string
 	columns, nodeLabels  []string
 	live, noColor, ascii bool
+	management           clusterAPIInput
 }
 
 func newTop() *cobra.Command { return newTopWith(&topFlags{}) }
@@ -47,7 +48,9 @@ the browser, $ shows the price over time; ? lists the keys. No key changes the c
 The replica that leads is asked on its debug port, through the API server, as dovetail status does. Where
 no controller can be asked, the cluster is read from the API server alone, at most every five seconds (with
 --live always): then there is no journal, reasons are what Dovetail would decide, and prices are those of
-dovetail savings. That needs the right to list what dovetail snapshot lists, and works beside Karpenter.
+dovetail savings; those of a ClusterAPINodeClass are those of Cluster API's objects (docs/clusterapi.md), in the
+management cluster of --cluster-api-kubeconfig or --cluster-api-url, or else in the cluster itself. That needs the right to list
+what dovetail snapshot lists, and works beside Karpenter.
 
 --record writes what is shown to a file, which --session plays: names and labels of the cluster are in it.
 
@@ -92,6 +95,7 @@ anything else fails.`,
 	cmd.Flags().StringVar(&f.cast, "cast", "", "write what the terminal shows to a file for asciinema as well")
 	cmd.Flags().BoolVar(&f.noColor, "no-color", false, "draw without colors")
 	cmd.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII characters alone")
+	f.management.addFlags(cmd.Flags())
 	return cmd
 }
 
@@ -102,8 +106,13 @@ func (f *topFlags) check(cmd *cobra.Command) error {
 		return wrongUse(cmd, errors.New("--journal shows a file: nothing else is read or recorded"))
 	case f.session != "" && (f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--session plays a recording: nothing else is read or recorded"))
+	case (f.journal != "" || f.session != "" || f.address != "") && f.management.givenOf(cmd.Flags()) != "":
+		return wrongUse(cmd, fmt.Errorf("--%s is for a cluster that is read from the API server: leave out --journal, --session and --address", f.management.givenOf(cmd.Flags())))
 	case f.live && (f.address != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--live asks no controller: leave out --address and --controller-namespace"))
+	}
+	if err := f.management.validate(cmd.Flags(), ""); err != nil {
+		return wrongUse(cmd, err)
 	}
 	if err := tui.CheckColumns(f.columns); err != nil {
 		return wrongUse(cmd, fmt.Errorf("--columns: %w", err))
@@ -178,7 +187,7 @@ func (f *topFlags) source(ctx context.Context, stderr io.Writer) (tui.Source, er
 		}
 		fmt.Fprintf(stderr, "dovetail: no controller can be asked (%s): reading the API server\n", err)
 	}
-	return newClusterSource(ctx, f.kubeconfig)
+	return newClusterSource(ctx, f.kubeconfig, &f.management)
 }
 
 // controllerSource asks a controller. It finds the one that leads again after that did not answer.

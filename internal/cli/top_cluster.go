@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,11 @@ const (
 // clusterSource reads the API server, and decides itself: what is launched and removed there is what this
 // controller would do, and is never done.
 type clusterSource struct {
-	reader client.Reader
-	host   string
+	host string
+	// objects reads the cluster, and offered is what is asked for what node classes of a provider offer.
+	objects func(context.Context) ([]client.Object, error)
+	offered func(context.Context) *providerTypes
+
 	latest *live.Latest
 	views  *live.Views
 	ready  chan struct{} // closed after the first reading
@@ -40,12 +44,17 @@ type clusterSource struct {
 }
 
 // newClusterSource reads the cluster until the context ends.
-func newClusterSource(ctx context.Context, kubeconfig string) (*clusterSource, error) {
+func newClusterSource(ctx context.Context, kubeconfig string, management *clusterAPIInput) (*clusterSource, error) {
 	reader, host, err := clusterReader(kubeconfig)
 	if err != nil {
 		return nil, &statusError{err, statusUnreachable}
 	}
-	s := &clusterSource{reader: reader, host: strings.TrimPrefix(host, "https://"), latest: &live.Latest{}, ready: make(chan struct{})}
+	s := &clusterSource{
+		host:    strings.TrimPrefix(host, "https://"),
+		objects: func(ctx context.Context) ([]client.Object, error) { return simulate.Present(ctx, reader) },
+		offered: func(ctx context.Context) *providerTypes { return management.classes(ctx, kubeconfig, nil) },
+		latest:  &live.Latest{}, ready: make(chan struct{}),
+	}
 	s.views = &live.Views{Latest: s.latest, Now: time.Now}
 	go s.follow(ctx)
 	return s, nil
@@ -72,7 +81,7 @@ func (s *clusterSource) follow(ctx context.Context) {
 
 // read makes views of the cluster as it is.
 func (s *clusterSource) read(ctx context.Context) error {
-	objects, err := simulate.Present(ctx, s.reader)
+	objects, err := s.objects(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,8 +89,10 @@ func (s *clusterSource) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	offered := s.offered(ctx)
+	offered.join(&types)
 	c, err := simulate.Among(objects, s.host, types, time.Now())
-	if err != nil {
+	if err := cmp.Or(offered.failed, err); err != nil {
 		return err
 	}
 	p := pack.Decide(c.Snapshot, pack.Options{})

@@ -26,9 +26,7 @@ func (f *topFlags) helpers(source tui.Source) tui.Helpers {
 	case *controllerSource:
 		return tui.Helpers{Events: f.events, Save: s.save, Link: s.link}
 	case *clusterSource:
-		return tui.Helpers{Events: func(ctx context.Context, subject journal.Subject) ([]string, error) {
-			return eventsOf(ctx, s.reader, subject)
-		}}
+		return tui.Helpers{Events: f.events}
 	}
 	return tui.Helpers{}
 }

@@ -20,17 +20,19 @@ func TestTopIsCalledWrongly(t *testing.T) {
 		status int
 		says   string
 	}{
-		"top":                                {1, "dovetail status, nodes"},
-		"top x":                              {2, "x"},
-		"top --session a --live":             {2, "nothing else is read or recorded"},
-		"top --session a --journal b":        {2, "--journal shows a file"},
-		"top --journal b --live":             {2, "--journal shows a file"},
-		"ui --journal b --address here":      {2, "--journal shows a file"},
-		"ui --journal /there/is/none":        {1, "read journal: stat /there/is/none"},
-		"top --session a --record b":         {2, "nothing else is read or recorded"},
-		"top --live --address localhost:1":   {2, "--live asks no controller"},
-		"top --columns name,a":               {2, "--columns: there is no column \"a\"; there are name, pool"},
-		"top --session a --kubeconfig there": {2, "nothing else is read or recorded"},
+		"top":                                 {1, "dovetail status, nodes"},
+		"top x":                               {2, "x"},
+		"top --session a --live":              {2, "nothing else is read or recorded"},
+		"top --session a --journal b":         {2, "--journal shows a file"},
+		"top --journal b --live":              {2, "--journal shows a file"},
+		"ui --journal b --address here":       {2, "--journal shows a file"},
+		"ui --journal /there/is/none":         {1, "read journal: stat /there/is/none"},
+		"top --session a --record b":          {2, "nothing else is read or recorded"},
+		"top --live --address localhost:1":    {2, "--live asks no controller"},
+		"top --columns name,a":                {2, "--columns: there is no column \"a\"; there are name, pool"},
+		"top --journal b --cluster-api-url x": {2, "--cluster-api-url is for a cluster that is read from the API server"},
+		"top --cluster-api-token x":           {2, "--cluster-api-token, --cluster-api-certificate-authority-data and --cluster-api-skip-tls-verify need --cluster-api-url"},
+		"top --session a --kubeconfig there":  {2, "nothing else is read or recorded"},
 	} {
 		var out strings.Builder
 		if got := Main(t.Context(), strings.Fields(line), &out, &out); got != want.status || !strings.Contains(out.String(), want.says) {
