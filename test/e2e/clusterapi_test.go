@@ -12,16 +12,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	karpenterv1alpha1 "github.com/dovetail-sh/dovetail/api/karpenter/v1alpha1"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 	"github.com/dovetail-sh/dovetail/internal/testkit/capi"
 )
@@ -67,6 +72,8 @@ func TestClusterAPI(t *testing.T) {
 	if want := capiPods/capi.CPUs + *capiKills; len(f.claims) > want {
 		t.Errorf("there were %d claims; for %d pods it should be %d at the most", len(f.claims), capiPods, want)
 	}
+	f.overlaid()
+	f.held()
 	deploy(t, f.client, 0)
 	for range *capiKills - up {
 		f.life(shrunk)
@@ -103,14 +110,21 @@ func newFleet(t *testing.T) *fleet {
 	f.capi.RunKubelets()
 	t.Logf("Cluster API is of %s", programs)
 	class := &clusterapiv1alpha1.ClusterAPINodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	for _, o := range []client.Object{class, fleetPool()} {
+	for _, o := range []client.Object{class, fleetPool(), fleetPrice()} {
 		if err := f.client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.simulate(cluster.Kubeconfig)
 	f.start()
-	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), f.client) })
+	testkit.Eventually(t, patience, func() error {
+		var price karpenterv1alpha1.NodeOverlay
+		err := f.client.Get(t.Context(), client.ObjectKeyFromObject(fleetPrice()), &price)
+		if err == nil && !meta.IsStatusConditionTrue(price.Status.Conditions, karpenterv1alpha1.ConditionTypeValidationSucceeded) {
+			err = fmt.Errorf("the NodeOverlay says %+v", price.Status.Conditions)
+		}
+		return errors.Join(err, poolReady(t.Context(), f.client))
+	})
 	f.stage("the pool is ready")
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -149,15 +163,108 @@ func fleetPool() *karpenterv1.NodePool {
 		},
 		Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpenterv1.NodeClassReference{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: "default"},
-			Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{capi.Metal}}},
+			Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{capi.Alloy, capi.Metal}}},
 		}},
 	}}
+}
+
+// fleetPrice is the only price that there is. Without it the type of the first name is launched.
+func fleetPrice() *karpenterv1alpha1.NodeOverlay {
+	return &karpenterv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "metal"}, Spec: karpenterv1alpha1.NodeOverlaySpec{
+		Price:        new("0.25"),
+		Requirements: []karpenterv1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{capi.Metal}}},
+	}}
+}
+
+// overlaid fails unless all nodes are of the type that has a price.
+func (f *fleet) overlaid() {
+	f.t.Helper()
+	now := f.observe()
+	for i := range now.claims {
+		if got := now.claims[i].Labels[corev1.LabelInstanceTypeStable]; got != capi.Metal {
+			f.t.Errorf("claim %s is of type %s, want %s, which has a price", now.claims[i].Name, got, capi.Metal)
+		}
+	}
+}
+
+// held deletes a NodeClaim that is held twice: by a PodDisruptionBudget of the pods on its node, and then by its Cluster, which
+// is paused.
+func (f *fleet) held() {
+	f.t.Helper()
+	t := f.t
+	claim := f.observe().claims[0]
+	node := claim.Status.NodeName
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: new(intstr.FromInt32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+	}}
+	noError(t, f.client.Create(t.Context(), budget))
+	noError(t, f.client.Delete(t.Context(), &claim))
+	f.awaitEvent(node, "FailedDraining", "disruption budget")
+	if at := f.machine(claim.Name).GetDeletionTimestamp(); at != nil {
+		t.Errorf("the Machine is deleted, and its node is not drained")
+	}
+	pause := func(is bool) {
+		t.Helper()
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: capi.CoreGroup, Version: "v1beta2", Kind: "Cluster"})
+		o.SetNamespace(capi.Namespace)
+		o.SetName(capi.Name)
+		noError(t, f.client.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"paused":%t}}`, is))))
+	}
+	pause(true)
+	noError(t, f.client.Delete(t.Context(), budget))
+	f.awaitEvent(claim.Name, "FailedTermination", "Cluster spec.paused is set to true")
+	noError(t, f.client.Get(t.Context(), client.ObjectKeyFromObject(&claim), &claim))
+	if !is(&claim, karpenterv1.ConditionTypeDrained) || f.machine(claim.Name).GetDeletionTimestamp() == nil {
+		t.Errorf("the claim has %+v, want that it is drained, and that its Machine is deleted", claim.Status.Conditions)
+	}
+	pause(false)
+	testkit.Eventually(t, capiPatience, func() error {
+		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(&claim), &claim); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("claim %s is there: %w", claim.Name, err)
+		}
+		if now := f.observe(); now.running() != capiPods {
+			return fmt.Errorf("%d of %d pods run", now.running(), capiPods)
+		}
+		return f.agree()
+	})
+	f.stage("a node that was held has gone")
+}
+
+// machine returns the Machine of a name.
+func (f *fleet) machine(name string) *unstructured.Unstructured {
+	f.t.Helper()
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: capi.CoreGroup, Version: "v1beta2", Kind: "Machine"})
+	noError(f.t, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: capi.Namespace, Name: name}, o))
+	return o
+}
+
+// awaitEvent waits for an event about an object.
+func (f *fleet) awaitEvent(name, reason, text string) {
+	f.t.Helper()
+	testkit.Eventually(f.t, capiPatience, func() error {
+		var all corev1.EventList
+		if err := f.client.List(f.t.Context(), &all); err != nil {
+			return err
+		}
+		var said []string
+		for i := range all.Items {
+			if e := &all.Items[i]; e.InvolvedObject.Name == name {
+				said = append(said, e.Reason+": "+e.Message)
+				if e.Reason == reason && strings.Contains(e.Message, text) {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("no event %s of %s has %q: %q", reason, name, text, said)
+	})
 }
 
 func (f *fleet) start() {
 	f.t.Helper()
 	f.controller = start(f.t, "controller", "--kubeconfig", f.rights, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
-		"--cloud-provider", "clusterapi", "--cluster-api-namespace", capi.Namespace, "--disable-leader-election=true", "--batch-idle-duration", "300ms")
+		"--cloud-provider", "clusterapi", "--cluster-api-namespace", capi.Namespace, "--disable-leader-election=true", "--batch-idle-duration", "300ms", "--feature-gates", "NodeOverlay=true")
 }
 
 // life waits until a random number of steps has been done, kills one of the three programs, and starts it again.
