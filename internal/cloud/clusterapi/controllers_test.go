@@ -36,18 +36,18 @@ func TestClusterAPIControllers(t *testing.T) {
 		name string
 		test func(*testing.T, client.WithWatch, *clusterapi.Provider)
 	}
-	tell := func(stories ...story) {
+	run := func(stories ...story) {
 		for _, s := range stories {
 			t.Run(s.name, func(t *testing.T) { s.test(t, c, p) })
 		}
 	}
-	tell(
+	run(
 		story{"an instance lives, drifts and is deleted by somebody else", realLife},
 		story{"replicas of the earlier provider are adopted", realAdoption},
 		story{"twenty instances come and go", realReplicas},
 	)
 	m.RunKubelets() // before, Nodes are made by hand
-	tell(
+	run(
 		story{"a pod that nobody may evict holds no Machine", realDrain},
 		story{"a host is free when the infrastructure has let go of it", realHost},
 		story{"a paused Cluster is why an instance does not end", realPause},
