@@ -48,8 +48,8 @@ func (m *Cluster) RunKubelets() {
 }
 
 func (m *Cluster) joinAll(ctx context.Context) {
-	m.say(ctx, bootstrapGroup, "v1beta2", "KubeadmConfig", "dataSecretName", map[string]any{"dataSecretName": "data", "initialization": map[string]any{"dataSecretCreated": true}})
-	m.say(ctx, InfraGroup, "v1beta1", "TestMachine", "conditions", map[string]any{"conditions": []any{map[string]any{
+	m.say(ctx, schema.GroupVersionKind{Group: bootstrapGroup, Version: "v1beta2", Kind: "KubeadmConfig"}, "dataSecretName", map[string]any{"dataSecretName": "data", "initialization": map[string]any{"dataSecretCreated": true}})
+	m.say(ctx, schema.GroupVersionKind{Group: InfraGroup, Version: "v1beta1", Kind: "TestMachine"}, "conditions", map[string]any{"conditions": []any{map[string]any{
 		"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": "no host is left", "lastTransitionTime": "2026-01-01T00:00:00Z",
 	}}})
 	all, err := m.List(ctx, InfraGroup, "DevMachine")
@@ -75,9 +75,9 @@ func (m *Cluster) joinAll(ctx context.Context) {
 }
 
 // say gives the objects of a kind a status, unless theirs has a field of it.
-func (m *Cluster) say(ctx context.Context, group, version, kind, field string, status map[string]any) {
+func (m *Cluster) say(ctx context.Context, kind schema.GroupVersionKind, field string, status map[string]any) {
 	all := &unstructured.UnstructuredList{}
-	all.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind + "List"})
+	all.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	if err := m.client.List(ctx, all, client.InNamespace(Namespace)); err != nil {
 		return // the next round will do
 	}
