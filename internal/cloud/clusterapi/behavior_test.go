@@ -277,6 +277,9 @@ func drifts(t *testing.T, c client.WithWatch) {
 		if err != nil || got != reason {
 			t.Errorf("drifted: %q, %v; want %q", got, err, reason)
 		}
+		if all, err := p.DriftedOf(t.Context(), ref("drift"), []string{instance.ID}); err != nil || all[instance.ID] != (cloud.Drift{Reason: reason}) {
+			t.Errorf("drifted among many: %+v, %v; want %q", all, err, reason)
+		}
 	}
 	want("")
 	version := append(slices.Clone(inTemplate), "version")

@@ -23,7 +23,7 @@ const learnedMax = 500
 func (p *Provider) learn(ctx context.Context, class *clusterapiv1alpha1.ClusterAPINodeClass, lacking []*deployment) ([]clusterapiv1alpha1.LearnedCapacity, error) {
 	known := slices.Clone(class.Status.Learned)
 	for _, d := range lacking {
-		node, err := p.nodeOf(ctx, d)
+		node, err := p.mgmt.nodeOf(ctx, d, p.reader)
 		if err != nil {
 			return nil, err
 		}
@@ -46,8 +46,8 @@ func (p *Provider) learn(ctx context.Context, class *clusterapiv1alpha1.ClusterA
 
 // nodeOf returns a Node that a MachineDeployment has made from the template that it refers to now; nil:
 // there is none that reports what it has.
-func (p *Provider) nodeOf(ctx context.Context, d *deployment) (*corev1.Node, error) {
-	all, err := p.mgmt.list(ctx, kindMachine, client.InNamespace(d.key.Namespace), client.MatchingLabels{deploymentNameLabel: d.key.Name})
+func (m *management) nodeOf(ctx context.Context, d *deployment, nodes client.Reader) (*corev1.Node, error) {
+	all, err := m.list(ctx, kindMachine, client.InNamespace(d.key.Namespace), client.MatchingLabels{deploymentNameLabel: d.key.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,11 @@ func (p *Provider) nodeOf(ctx context.Context, d *deployment) (*corev1.Node, err
 		if name == "" {
 			continue
 		}
-		if isOld, err := p.isOfAnother(ctx, &all[i], d); err != nil || isOld {
+		if isOld, err := m.isOfAnother(ctx, &all[i], d); err != nil || isOld {
 			return nil, err
 		}
 		node := &corev1.Node{}
-		err := p.reader.Get(ctx, client.ObjectKey{Name: name}, node)
+		err := nodes.Get(ctx, client.ObjectKey{Name: name}, node)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
@@ -73,12 +73,12 @@ func (p *Provider) nodeOf(ctx context.Context, d *deployment) (*corev1.Node, err
 
 // isOfAnother reports whether a Machine was made from another template than the MachineDeployment
 // refers to now.
-func (p *Provider) isOfAnother(ctx context.Context, object *unstructured.Unstructured, d *deployment) (bool, error) {
+func (m *management) isOfAnother(ctx context.Context, object *unstructured.Unstructured, d *deployment) (bool, error) {
 	ref, ok := fields(object.Object).referenceAt("spec", "infrastructureRef")
 	if !ok {
 		return true, nil
 	}
-	infrastructure, err := p.mgmt.getRef(ctx, ref, object.GetNamespace())
+	infrastructure, err := m.getRef(ctx, ref, object.GetNamespace())
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

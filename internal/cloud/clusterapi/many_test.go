@@ -140,6 +140,23 @@ func TestAThousandMachines(t *testing.T) {
 		}
 		costs(what, want)
 	}
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("test:///%d", i)
+		if i < undecided {
+			ids[i] = fmt.Sprintf("clusterapi://default/many-%d", i)
+		}
+	}
+	answers, err := p.DriftedOf(t.Context(), ref("many"), ids)
+	if err != nil || len(answers) != n {
+		t.Fatalf("%d of %d instances have an answer: %v", len(answers), n, err)
+	}
+	for id, answer := range answers {
+		if answer != (cloud.Drift{}) {
+			t.Fatalf("%s has drifted: %+v", id, answer)
+		}
+	}
+	costs("the drift of all", map[string]int{"get ClusterAPINodeClass": 1, "list MachineDeployment": 1, "get Cluster": 1, "list Machine": 1, "get KubeadmConfigTemplate": 1})
 	restarted := start()
 	for i := n - asked; i < n; i++ {
 		if _, err := restarted.Get(t.Context(), fmt.Sprintf("test:///%d", i)); err != nil {
