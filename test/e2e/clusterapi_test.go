@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -73,6 +75,7 @@ func TestClusterAPI(t *testing.T) {
 		t.Errorf("there were %d claims; for %d pods it should be %d at the most", len(f.claims), capiPods, want)
 	}
 	f.overlaid()
+	f.saved()
 	f.held()
 	deploy(t, f.client, 0)
 	for range *capiKills - up {
@@ -184,6 +187,24 @@ func (f *fleet) overlaid() {
 		if got := now.claims[i].Labels[corev1.LabelInstanceTypeStable]; got != capi.Metal {
 			f.t.Errorf("claim %s is of type %s, want %s, which has a price", now.claims[i].Name, got, capi.Metal)
 		}
+	}
+}
+
+// saved asks for what the nodes cost at the prices of a file, with the controller's rights.
+func (f *fleet) saved() {
+	f.t.Helper()
+	prices := filepath.Join(f.t.TempDir(), "prices.yaml")
+	noError(f.t, os.WriteFile(prices, []byte(capi.Metal+": 0.25\n"), 0o600))
+	var report struct {
+		Nodes int     `json:"nodes"`
+		Now   float64 `json:"nowPerHour"`
+		Least float64 `json:"leastPerHour"`
+	}
+	said := expect(f.t, 0, "savings", "--kubeconfig", f.rights, "--cluster-api-namespace", capi.Namespace, "--cluster-api-prices-file", prices, "--html=", "-o", "json")
+	noError(f.t, json.Unmarshal([]byte(said), &report))
+	want := 0.25 * float64(len(f.observe().nodes))
+	if math.Abs(report.Now-want) > 1e-9 || report.Least <= 0 || report.Least > want {
+		f.t.Errorf("savings says of the nodes %+v, want that they cost %v", report, want)
 	}
 }
 

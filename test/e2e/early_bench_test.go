@@ -27,23 +27,42 @@ var (
 )
 
 // BenchmarkOnePod measures, on a cluster where nothing else happens, from before a pod is created to the
-// watch event that says that an instance is launched for it. No pod fits on the nodes of the others.
+// watch events of a NodeClaim, of the launch call and of the condition that an instance is launched for it. The call of the
+// provider kwok creates the Node. No pod fits on the nodes of the others. Published Karpenter is measured likewise, if make
+// karpenter has built it.
 func BenchmarkOnePod(b *testing.B) {
-	for _, early := range []bool{true, false} {
-		b.Run(fmt.Sprint("early=", early), func(b *testing.B) {
+	early := func(is bool) func(b *testing.B, kubeconfig string) *process {
+		return func(b *testing.B, kubeconfig string) *process {
+			b.Helper()
+			return controller(b, kubeconfig, fmt.Sprint("--batch-launch-early=", is))
+		}
+	}
+	for _, of := range []struct {
+		name  string
+		start func(b *testing.B, kubeconfig string) *process
+	}{
+		{"early=true", early(true)},
+		{"early=false", early(false)},
+		{"karpenter", func(b *testing.B, kubeconfig string) *process {
+			b.Helper()
+			return startKarpenter(b, testkit.Binary(b, "karpenter"), kubeconfig)
+		}},
+	} {
+		b.Run(of.name, func(b *testing.B) {
 			for b.Loop() {
-				onePodAtATime(b, early)
+				onePodAtATime(b, of.start)
 			}
 		})
 	}
 }
 
-func onePodAtATime(b *testing.B, early bool) {
+func onePodAtATime(b *testing.B, start func(b *testing.B, kubeconfig string) *process) {
+	b.Helper()
 	cluster := testkit.StartCluster(b)
 	c := connect(b, cluster)
 	installDefinitions(b, c)
 	installPool(b, c, benchCPUs)
-	p := controller(b, cluster.Kubeconfig, fmt.Sprint("--batch-launch-early=", early))
+	p := start(b, cluster.Kubeconfig)
 	defer p.kill()
 	awaitPool(b, c)
 	watching, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: operator.Scheme()})
@@ -55,7 +74,12 @@ func onePodAtATime(b *testing.B, early bool) {
 		b.Fatal(err)
 	}
 	defer events.Stop()
-	var created, launched []time.Duration
+	calls, err := watching.Watch(b.Context(), &corev1.NodeList{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer calls.Stop()
+	var created, called, launched []time.Duration
 	seen := map[string]bool{}
 	for i := range *launchTries {
 		time.Sleep(*launchPause)
@@ -63,19 +87,22 @@ func onePodAtATime(b *testing.B, early bool) {
 		if err := c.Create(b.Context(), podOfMoreThanHalf(i)); err != nil {
 			b.Fatal(err)
 		}
-		atCreation, atLaunch, err := awaitLaunch(events.ResultChan(), seen, begun)
+		at, err := awaitLaunch(events.ResultChan(), calls.ResultChan(), seen, begun)
 		if err != nil {
 			b.Fatalf("%v\n%s", err, p)
 		}
-		created, launched = append(created, atCreation), append(launched, atLaunch)
+		created, called, launched = append(created, at.created), append(called, at.called), append(launched, at.launched)
 	}
 	slices.Sort(created)
+	slices.Sort(called)
 	slices.Sort(launched)
 	at := func(of []time.Duration, percent int) float64 {
 		return float64(of[min(len(of)-1, len(of)*percent/100)].Milliseconds())
 	}
 	b.ReportMetric(at(created, 50), "ms-p50-to-claim")
 	b.ReportMetric(at(created, 99), "ms-p99-to-claim")
+	b.ReportMetric(at(called, 50), "ms-p50-to-call")
+	b.ReportMetric(at(called, 99), "ms-p99-to-call")
 	b.ReportMetric(at(launched, 50), "ms-p50-to-launch")
 	b.ReportMetric(at(launched, 99), "ms-p99-to-launch")
 	b.Logf("%d pods; %s/%s, %d cpus, %s", len(launched), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
@@ -91,25 +118,33 @@ func podOfMoreThanHalf(i int) *corev1.Pod {
 	}
 }
 
-// awaitLaunch returns how long after an instant the next NodeClaim was there, and said that it is launched.
-func awaitLaunch(events <-chan watch.Event, seen map[string]bool, begun time.Time) (created, launched time.Duration, err error) {
+// launch is how long after an instant a NodeClaim was there, its launch was called for, and it said that it is launched.
+type launch struct{ created, called, launched time.Duration }
+
+// awaitLaunch returns that of the next NodeClaim.
+func awaitLaunch(claims, calls <-chan watch.Event, seen map[string]bool, begun time.Time) (at launch, err error) {
 	timeout := time.After(patience)
-	for {
+	for at.called == 0 || at.launched == 0 {
 		select {
-		case e := <-events:
+		case e := <-calls:
+			if e.Type == watch.Added {
+				at.called = time.Since(begun)
+			}
+		case e := <-claims:
 			nc, is := e.Object.(*karpenterv1.NodeClaim)
 			if !is || seen[nc.Name] {
 				continue
 			}
-			if created == 0 {
-				created = time.Since(begun)
+			if at.created == 0 {
+				at.created = time.Since(begun)
 			}
 			if meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeLaunched) {
 				seen[nc.Name] = true
-				return created, time.Since(begun), nil
+				at.launched = time.Since(begun)
 			}
 		case <-timeout:
-			return 0, 0, errors.New("nothing was launched for a pod")
+			return at, errors.New("nothing was launched for a pod")
 		}
 	}
+	return at, nil
 }

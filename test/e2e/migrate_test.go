@@ -74,20 +74,24 @@ type migration struct {
 	kubeconfig, karpenter string
 }
 
-// startKarpenter starts published Karpenter with its kwok provider.
 func (m *migration) startKarpenter() *process {
 	m.t.Helper()
-	cmd := exec.Command(m.karpenter)
-	cmd.Env = []string{
-		"HOME=" + m.t.TempDir(), "KUBECONFIG=" + m.kubeconfig, "KUBERNETES_MIN_VERSION=1.19.0-0", "SYSTEM_NAMESPACE=kube-system", "KARPENTER_SERVICE=karpenter",
-		"DISABLE_LEADER_ELECTION=true", "METRICS_PORT=" + freePort(m.t), "HEALTH_PROBE_PORT=" + freePort(m.t),
-		"FEATURE_GATES=NodeRepair=false", "BATCH_IDLE_DURATION=300ms",
-	}
-	return follow(m.t, cmd)
+	return startKarpenter(m.t, m.karpenter, m.kubeconfig, "BATCH_IDLE_DURATION=300ms")
+}
+
+// startKarpenter starts published Karpenter with its kwok provider, and with settings as "NAME=value".
+func startKarpenter(t testing.TB, karpenter, kubeconfig string, settings ...string) *process {
+	t.Helper()
+	cmd := exec.Command(karpenter)
+	cmd.Env = append([]string{
+		"HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig, "KUBERNETES_MIN_VERSION=1.19.0-0", "SYSTEM_NAMESPACE=kube-system", "KARPENTER_SERVICE=karpenter",
+		"DISABLE_LEADER_ELECTION=true", "METRICS_PORT=" + freePort(t), "HEALTH_PROBE_PORT=" + freePort(t), "FEATURE_GATES=NodeRepair=false",
+	}, settings...)
+	return follow(t, cmd)
 }
 
 // freePort returns a port that nobody listens on.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
