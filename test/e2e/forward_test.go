@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,21 +38,17 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 	controller := startIn(t, inPod, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", debug,
 		"--cloud-provider", "kwok", "--leader-election-namespace", metav1.NamespaceSystem)
 	deploy(t, c, 5)
-	var node string
-	testkit.Eventually(t, patience, func() error {
-		now, err := observe(t.Context(), c)
-		if err == nil && now.running() != 5 {
+	var now *picture
+	testkit.Eventually(t, patience, func() (err error) {
+		if now, err = observe(t.Context(), c); err == nil && now.running() != 5 {
 			err = fmt.Errorf("%d of 5 pods run:\n%s", now.running(), controller)
-		}
-		if err == nil {
-			node = now.pods[0].Spec.NodeName
 		}
 		return err
 	})
 	// The pod that the leader would be, on a node whose kubelet forwards to the process.
 	leader := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: host, Namespace: metav1.NamespaceSystem},
-		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "controller", Image: "dovetail"}}},
+		Spec:       corev1.PodSpec{NodeName: now.pods[0].Spec.NodeName, Containers: []corev1.Container{{Name: "controller", Image: "dovetail"}}},
 	}
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "journal", Namespace: metav1.NamespaceSystem},
@@ -97,6 +96,8 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 			t.Errorf("%s: status %d, want %d and %q:\n%s", name, status, asked.status, asked.says, p)
 		}
 	}
+	explainsAsPlugin(t, cluster, now.pods[0].Namespace+"/"+now.pods[0].Name)
+	exposesMetricsAlone(t, controller)
 	// A process outside the cluster is asked on this computer, whatever port it took.
 	controller.stop()
 	outside := start(t, "controller", "--kubeconfig", cluster.Kubeconfig, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
@@ -108,6 +109,42 @@ func TestTheJournalIsReadThroughTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// explainsAsPlugin asks about a pod as kubectl dovetail explain does, with no flag and a kubeconfig as kubectl finds it.
+func explainsAsPlugin(t *testing.T, cluster *testkit.Cluster, pod string) {
+	t.Helper()
+	plugin := filepath.Join(t.TempDir(), "kubectl-dovetail")
+	noError(t, os.Symlink(testkit.Binary(t, "dovetail"), plugin))
+	cmd := exec.Command(plugin, "explain", "pod", pod)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + cluster.Kubeconfig}
+	p := follow(t, cmd)
+	if status := p.awaitEnd(); status != 0 || !strings.Contains(p.String(), "claim general-") {
+		t.Errorf("kubectl dovetail explain pod %s: status %d, want 0 and the NodeClaim:\n%s", pod, status, p)
+	}
+}
+
+// exposesMetricsAlone fails if another pod learns more than metrics and health by any port of a controller.
+func exposesMetricsAlone(t *testing.T, controller *process) {
+	t.Helper()
+	ask := http.Client{Timeout: patience}
+	for _, port := range []string{"metrics", "health", "debug"} {
+		_, number, _ := strings.Cut(strings.TrimPrefix(controller.address(port), "http://"), ":")
+		for _, path := range []string{"/", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/journal", "/debug/terms", "/debug/view/overview", "/debug/view/fleet", "/ui/", "/decisions"} {
+			answer, err := ask.Get("http://" + net.JoinHostPort(ownAddress(t), number) + path)
+			if err != nil {
+				if port != "debug" || !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Errorf("%s port: GET %s: %v", port, path, err)
+				}
+				continue
+			}
+			noError(t, answer.Body.Close())
+			isOpen := port == "metrics" && path == "/metrics" || port == "health" && (path == "/healthz" || path == "/readyz")
+			if (answer.StatusCode == http.StatusOK) != isOpen {
+				t.Errorf("%s port: GET %s has status %d, want 200 only for metrics and health", port, path, answer.StatusCode)
+			}
+		}
+	}
 }
 
 // impersonating returns a kubeconfig of somebody; empty: of an administrator.

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -177,6 +180,73 @@ func TestAStandbySendsWhoAsksToTheLeader(t *testing.T) {
 		t.Errorf("of two replicas %d showed decisions and %d named the leader, want one each", answers["decisions"], answers["leader"])
 	}
 }
+
+// TestANewLeaderExplainsWhatWasDecidedBefore kills the leader of two replicas that share a directory of the journal.
+func TestANewLeaderExplainsWhatWasDecidedBefore(t *testing.T) {
+	t.Parallel()
+	cluster := testkit.StartCluster(t)
+	c := connect(t, cluster)
+	installDefinitions(t, c)
+	installPool(t, c, 16)
+	dir := filepath.Join(t.TempDir(), "journal")
+	replicas := []*process{controller(t, cluster.Kubeconfig, "--journal-dir", dir), controller(t, cluster.Kubeconfig, "--journal-dir", dir)}
+	deploy(t, c, 5)
+	var pod string
+	testkit.Eventually(t, patience, func() error {
+		now, err := observe(t.Context(), c)
+		if err == nil && now.running() != 5 {
+			return fmt.Errorf("%d of 5 pods run", now.running())
+		}
+		if err == nil {
+			pod = "pod/" + now.pods[0].Namespace + "/" + now.pods[0].Name
+		}
+		return err
+	})
+	explain := func(p *process) (string, error) {
+		asked := start(t, "explain", pod, "--address", p.address("debug"))
+		if status := asked.awaitEnd(); status != 0 {
+			return "", fmt.Errorf("explain ends with %d:\n%s", status, asked)
+		}
+		decided := decisionID.FindString(asked.String())
+		if decided == "" {
+			return "", fmt.Errorf("no decision is named:\n%s", asked)
+		}
+		return decided, nil
+	}
+	before, err := explain(replicas[0])
+	if err != nil {
+		slices.Reverse(replicas)
+		if before, err = explain(replicas[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease := func() string {
+		var l coordinationv1.Lease
+		noError(t, c.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "karpenter-leader-election"}, &l))
+		return *l.Spec.HolderIdentity
+	}
+	killed := lease()
+	replicas[0].kill()
+	testkit.Eventually(t, patience, func() error {
+		if lease() == killed {
+			return errors.New("nobody else leads")
+		}
+		return nil
+	})
+	leads := time.Now()
+	testkit.Eventually(t, patience, func() error {
+		after, err := explain(replicas[1])
+		if err == nil && after != before {
+			err = fmt.Errorf("the pod is explained by decision %s, want %s", after, before)
+		}
+		return err
+	})
+	t.Logf("decision %s is explained %.1f s after the new lease", before, time.Since(leads).Seconds())
+	expect(t, 0, "decision", before, "--address", replicas[1].address("debug"))
+}
+
+// decisionID matches the ID of a decision.
+var decisionID = regexp.MustCompile(`\b[0-9]+\.[0-9a-z]{6}\b`)
 
 // unschedulable counts the pods that kube-scheduler found no node for.
 func unschedulable(pods []corev1.Pod) (n int) {
