@@ -51,6 +51,31 @@ func (p *Provider) DriftedOf(ctx context.Context, ref cloud.ClassRef, instanceID
 	if err != nil {
 		return nil, err
 	}
+	byID, err := machinesByID(ctx, p)
+	if err == nil && slices.ContainsFunc(instanceIDs, func(id string) bool { return byID[id] == nil }) {
+		if err = p.adoptNodes(ctx); err == nil { // it may be one of these
+			byID, err = machinesByID(ctx, p)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	answers := map[string]cloud.Drift{}
+	for _, id := range instanceIDs {
+		reason, err := "", cloud.ErrNotFound
+		if object := byID[id]; object != nil {
+			reason, err = d.of(ctx, object)
+		}
+		if err != nil {
+			err = fmt.Errorf("drift of %q: %w", id, err)
+		}
+		answers[id] = cloud.Drift{Reason: reason, Err: err}
+	}
+	return answers, nil
+}
+
+// machinesByID returns the Machines that are ours by their provider IDs, and by the provisional ones.
+func machinesByID(ctx context.Context, p *Provider) (map[string]*unstructured.Unstructured, error) {
 	all, err := p.owned(ctx)
 	if err != nil {
 		return nil, err
@@ -58,24 +83,11 @@ func (p *Provider) DriftedOf(ctx context.Context, ref cloud.ClassRef, instanceID
 	byID := map[string]*unstructured.Unstructured{}
 	for i := range all {
 		byID[provisionalID(&all[i])] = &all[i]
-		byID[fields(all[i].Object).text("spec", "providerID")] = &all[i]
-	}
-	answers := map[string]cloud.Drift{}
-	for _, id := range instanceIDs {
-		object := byID[id]
-		if object == nil || id == "" { // it may be one to be adopted
-			if object, err = p.machine(ctx, id); err != nil {
-				answers[id] = cloud.Drift{Err: fmt.Errorf("drift of %q: %w", id, err)}
-				continue
-			}
+		if id := fields(all[i].Object).text("spec", "providerID"); id != "" {
+			byID[id] = &all[i]
 		}
-		reason, err := d.of(ctx, object)
-		if err != nil {
-			err = fmt.Errorf("drift of %q: %w", id, err)
-		}
-		answers[id] = cloud.Drift{Reason: reason, Err: err}
 	}
-	return answers, nil
+	return byID, nil
 }
 
 // comparison is what Machines of a class are compared with. Each object is read once, when it is needed.

@@ -2,6 +2,7 @@ package clusterapi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -157,6 +158,10 @@ func TestAThousandMachines(t *testing.T) {
 		}
 	}
 	costs("the drift of all", map[string]int{"get ClusterAPINodeClass": 1, "list MachineDeployment": 1, "get Cluster": 1, "list Machine": 1, "get KubeadmConfigTemplate": 1})
+	if answers, err = p.DriftedOf(t.Context(), ref("many"), []string{"test:///x", "test:///y", "test:///10"}); err != nil || len(answers) != 3 || !errors.Is(answers["test:///y"].Err, cloud.ErrNotFound) {
+		t.Fatalf("of two instances that there are not: %v, %v", answers, err)
+	}
+	costs("the drift of two that there are not", map[string]int{"get ClusterAPINodeClass": 1, "list MachineDeployment": 1, "get Cluster": 1, "list Machine": 3, "get KubeadmConfigTemplate": 1})
 	restarted := start()
 	for i := n - asked; i < n; i++ {
 		if _, err := restarted.Get(t.Context(), fmt.Sprintf("test:///%d", i)); err != nil {
