@@ -22,30 +22,34 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 )
 
-// TestTenQuestions answers the ten questions that people ask most, each from the first screen and with no
-// more keys than promised.
-func TestTenQuestions(t *testing.T) {
+// TestQuestions answers what people ask most, each from the first screen and with no more keys than promised.
+func TestQuestions(t *testing.T) {
 	t.Parallel()
 	for question, want := range map[string]struct {
 		keys  string
 		most  int // keys; a name that is typed counts as one
 		shows []string
 	}{
-		"1 why is my pod pending, and what would help":     {"p ⏎", 2, []string{"no instance type holds 64 cpu", "what would help: it ends when a larger instance type", "no node can take it"}},
-		"2 why hasn't that node gone":                      {"/10-0-2-2 ⏎", 3, []string{"stays", "PodDisruptionBudget db allows no eviction"}},
-		"3 is the autoscaler healthy":                      {"", 0, []string{"1 to look at"}},
-		"3 what is wrong with it":                          {"h", 1, []string{"1 pod can have no node"}},
-		"4 what happened in the last hour":                 {"d", 1, []string{"#17", "1 pod to nodes that are there", "#16"}},
-		"5 why this type, zone, spot":                      {"c down ⏎ t", 4, []string{"instancetype four", "spot in a is short"}},
-		"6 what do we pay, and how far from the least":     {"", 0, []string{"$0.8800/h", "$642/mo"}},
-		"7 what will it do next, and when":                 {"f", 1, []string{"Nov 21 13:00:00  NodePool batch", "waits"}},
-		"8 what did drift, expiry, consolidation do":       {"d r", 2, []string{"DECISIONS(1 of 3)", "disruption", "1 node to remove"}},
-		"9 why was my pod evicted":                         {"/web-gone ⏎", 3, []string{"evicted: its node was drifted"}},
-		"10 what blocks consolidation, by cause, in money": {"b", 1, []string{"$0.4000", "PodDisruptionBudget db"}},
-		"14 why did the bill jump":                         {"$ s", 2, []string{"+0.2000", "1 node to launch"}},
-		"18 where are the holes":                           {"n s", 2, []string{"sort: waste"}},
+		"1 why is my pod pending, and what would help":            {"p ⏎", 2, []string{"no instance type holds 64 cpu", "what would help: it ends when a larger instance type", "no node can take it"}},
+		"2 why hasn't that node gone":                             {"/10-0-2-2 ⏎", 3, []string{"stays", "PodDisruptionBudget db allows no eviction"}},
+		"3 is the autoscaler healthy":                             {"", 0, []string{"1 to look at"}},
+		"3 what is wrong with it":                                 {"h", 1, []string{"1 pod can have no node"}},
+		"4 what happened in the last hour":                        {"d", 1, []string{"#17", "1 pod to nodes that are there", "#16"}},
+		"5 why this type, zone, spot":                             {"c down ⏎ t", 4, []string{"instancetype four", "spot in a is short"}},
+		"6 what do we pay, and how far from the least":            {"", 0, []string{"$0.8800/h", "$642/mo"}},
+		"7 what will it do next, and when":                        {"f", 1, []string{"Nov 21 13:00:00  NodePool batch", "waits"}},
+		"8 what did drift, expiry, consolidation do":              {"d r", 2, []string{"DECISIONS(1 of 3)", "disruption", "1 node to remove"}},
+		"9 why was my pod evicted":                                {"/web-gone ⏎", 3, []string{"evicted: its node was drifted"}},
+		"10 what blocks consolidation, by cause, in money":        {"b", 1, []string{"$0.4000", "PodDisruptionBudget db"}},
+		"13 which pool is near its limit, which budget is closed": {"o", 1, []string{"0 of 0, more at Nov 21 13:00:00", "cpu 12/"}},
+		"14 why did the bill jump":                                {"$ s", 2, []string{"+0.2000", "1 node to launch"}},
+		"15 which offerings are short, learned from what":         {"a", 1, []string{"four  a     spot      short  Nov 21 12:03:00", "1 time no capacity at a launch"}},
+		"16 who uses the money, by namespace":                     {"w", 1, []string{"default", "$0.5300", "60 %"}},
+		"18 where are the holes":                                  {"n s", 2, []string{"sort: waste"}},
+		"19 can it be repeated, can I send it to someone":         {"d ⏎ x", 3, []string{"dovetail replay --id 18.k3f9", "wrote decision 18.k3f9 to decision-18.k3f9.txt"}},
 	} {
-		h := take(t, Options{Source: openRecording(t)}, 120, 40)
+		save := func(_ context.Context, id string) (string, error) { return "decision-" + id + ".txt", nil }
+		h := take(t, Options{Source: openRecording(t), Helpers: Helpers{Save: save}}, 120, 40)
 		count := 0
 		for _, word := range strings.Fields(want.keys) {
 			if count++; strings.HasPrefix(word, "/") {
