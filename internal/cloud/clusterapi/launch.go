@@ -69,13 +69,18 @@ func (p *Provider) launch(ctx context.Context, r *cloud.LaunchRequest) cloud.Lau
 		return cloud.LaunchResult{Err: err}
 	}
 	object, err := p.mgmt.get(ctx, kind, client.ObjectKey{Namespace: l.namespace, Name: objectName(r.Claim)})
-	if l.namespace == "" || apierrors.IsNotFound(err) {
+	isNew := l.namespace == "" || apierrors.IsNotFound(err)
+	if isNew {
 		object, err = p.create(ctx, kind, class, l, r)
 	}
 	if err != nil {
 		return cloud.LaunchResult{Err: err}
 	}
-	return p.resume(ctx, object, r)
+	result := p.resume(ctx, object, r)
+	if isNew { // it was accepted; that it has failed since, Get says
+		result.Instance.Failed = nil
+	}
+	return result
 }
 
 // create creates the Machine of a request.

@@ -232,3 +232,30 @@ func oneToken(t *testing.T, c client.WithWatch) {
 	}
 	gone(t, p, want.ID)
 }
+
+// TestWhatFailsAtOnceWasAccepted has an infrastructure that fails before Launch returns. Launch says that it was accepted,
+// and Get that it failed.
+func TestWhatFailsAtOnceWasAccepted(t *testing.T) {
+	t.Parallel()
+	store := inMemory(t, "TestMachine").Build()
+	createAll(t, store,
+		object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: metal, namespace: default}\nspec: {}", coreGroup),
+		object(t, "apiVersion: %s/v1beta2\nkind: TestMachineTemplate\nmetadata: {name: m, namespace: default}\nspec: {template: {spec: {}}}", infraGroup),
+		object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: m, namespace: default, labels: {class: hasty}, annotations: {capacity.cluster-autoscaler.kubernetes.io/cpu: '2', capacity.cluster-autoscaler.kubernetes.io/memory: 4Gi}}\n"+
+			"spec: {clusterName: metal, template: {spec: {bootstrap: {dataSecretName: data}, infrastructureRef: {apiGroup: %s, kind: TestMachineTemplate, name: m}}}}", coreGroup, infraGroup))
+	class(t, store, "hasty")
+	c := interceptor.NewClient(store, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "TestMachine" {
+			set(t, u, []any{map[string]any{"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": "no host is left"}}, "status", "conditions")
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	p := newProvider(t, c)
+	first := launch(t, p, request(t, p, "hasty", 0))
+	if !first.Provisional || first.Failed != nil {
+		t.Errorf("launched %+v, want that it is accepted", first)
+	}
+	if got, err := p.Get(t.Context(), first.ID); err != nil || got.Failed == nil || got.Failed.Kind != cloud.NoCapacity {
+		t.Errorf("get: %+v, %v; want no capacity", got.Failed, err)
+	}
+}
