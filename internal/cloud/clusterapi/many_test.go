@@ -241,9 +241,9 @@ func TestWhatFailsAtOnceWasAccepted(t *testing.T) {
 	createAll(t, store,
 		object(t, "apiVersion: %s/v1beta2\nkind: Cluster\nmetadata: {name: metal, namespace: default}\nspec: {}", coreGroup),
 		object(t, "apiVersion: %s/v1beta2\nkind: TestMachineTemplate\nmetadata: {name: m, namespace: default}\nspec: {template: {spec: {}}}", infraGroup),
-		object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: m, namespace: default, labels: {class: hasty}, annotations: {capacity.cluster-autoscaler.kubernetes.io/cpu: '2', capacity.cluster-autoscaler.kubernetes.io/memory: 4Gi}}\n"+
+		object(t, "apiVersion: %s/v1beta2\nkind: MachineDeployment\nmetadata: {name: m, namespace: default, labels: {class: atonce}, annotations: {capacity.cluster-autoscaler.kubernetes.io/cpu: '2', capacity.cluster-autoscaler.kubernetes.io/memory: 4Gi}}\n"+
 			"spec: {clusterName: metal, template: {spec: {bootstrap: {dataSecretName: data}, infrastructureRef: {apiGroup: %s, kind: TestMachineTemplate, name: m}}}}", coreGroup, infraGroup))
-	class(t, store, "hasty")
+	class(t, store, "atonce")
 	c := interceptor.NewClient(store, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "TestMachine" {
 			set(t, u, []any{map[string]any{"type": "Ready", "status": "False", "reason": "InsufficientCapacity", "message": "no host is left"}}, "status", "conditions")
@@ -251,7 +251,7 @@ func TestWhatFailsAtOnceWasAccepted(t *testing.T) {
 		return c.Create(ctx, o, opts...)
 	}})
 	p := newProvider(t, c)
-	first := launch(t, p, request(t, p, "hasty", 0))
+	first := launch(t, p, request(t, p, "atonce", 0))
 	if !first.Provisional || first.Failed != nil {
 		t.Errorf("launched %+v, want that it is accepted", first)
 	}
