@@ -49,8 +49,8 @@ The replica that leads is asked on its debug port, through the API server, as do
 no controller can be asked, the cluster is read from the API server alone, at most every five seconds (with
 --live always): then there is no journal, reasons are what Dovetail would decide, and prices are those of
 dovetail savings; those of a ClusterAPINodeClass are those of Cluster API's objects (docs/clusterapi.md), in the
-management cluster of --cluster-api-kubeconfig or --cluster-api-url, or else in the cluster itself. That needs the right to list
-what dovetail snapshot lists, and works beside Karpenter.
+cluster itself or, with --live, in the management cluster of --cluster-api-kubeconfig or --cluster-api-url. That needs the
+right to list what dovetail snapshot lists, and works beside Karpenter.
 
 --record writes what is shown to a file, which --session plays: names and labels of the cluster are in it.
 
@@ -106,10 +106,10 @@ func (f *topFlags) check(cmd *cobra.Command) error {
 		return wrongUse(cmd, errors.New("--journal shows a file: nothing else is read or recorded"))
 	case f.session != "" && (f.record != "" || f.live || f.address != "" || f.kubeconfig != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--session plays a recording: nothing else is read or recorded"))
-	case (f.journal != "" || f.session != "" || f.address != "") && f.management.givenOf(cmd.Flags()) != "":
-		return wrongUse(cmd, fmt.Errorf("--%s is for a cluster that is read from the API server: leave out --journal, --session and --address", f.management.givenOf(cmd.Flags())))
 	case f.live && (f.address != "" || f.namespace != ""):
 		return wrongUse(cmd, errors.New("--live asks no controller: leave out --address and --controller-namespace"))
+	case !f.live && f.management.givenOf(cmd.Flags()) != "":
+		return wrongUse(cmd, fmt.Errorf("--%s has no effect without --live: a controller that is asked has settings of its own", f.management.givenOf(cmd.Flags())))
 	}
 	if err := f.management.validate(cmd.Flags(), ""); err != nil {
 		return wrongUse(cmd, err)

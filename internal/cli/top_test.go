@@ -30,8 +30,8 @@ func TestTopIsCalledWrongly(t *testing.T) {
 		"top --session a --record b":          {2, "nothing else is read or recorded"},
 		"top --live --address localhost:1":    {2, "--live asks no controller"},
 		"top --columns name,a":                {2, "--columns: there is no column \"a\"; there are name, pool"},
-		"top --journal b --cluster-api-url x": {2, "--cluster-api-url is for a cluster that is read from the API server"},
-		"top --cluster-api-token x":           {2, "--cluster-api-token, --cluster-api-certificate-authority-data and --cluster-api-skip-tls-verify need --cluster-api-url"},
+		"top --journal b --cluster-api-url x": {2, "--cluster-api-url has no effect without --live"},
+		"top --live --cluster-api-token x":    {2, "--cluster-api-token, --cluster-api-certificate-authority-data and --cluster-api-skip-tls-verify need --cluster-api-url"},
 		"top --session a --kubeconfig there":  {2, "nothing else is read or recorded"},
 	} {
 		var out strings.Builder

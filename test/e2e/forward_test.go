@@ -127,7 +127,7 @@ func explainsAsPlugin(t *testing.T, cluster *testkit.Cluster, pod string) {
 // exposesMetricsAlone fails if another pod learns more than metrics and health by any port of a controller.
 func exposesMetricsAlone(t *testing.T, controller *process) {
 	t.Helper()
-	ask := http.Client{Timeout: patience}
+	ask := http.Client{Timeout: patience, Transport: &http.Transport{}} // of no proxy
 	for _, port := range []string{"metrics", "health", "debug"} {
 		_, number, _ := strings.Cut(strings.TrimPrefix(controller.address(port), "http://"), ":")
 		for _, path := range []string{"/", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/journal", "/debug/terms", "/debug/view/overview", "/debug/view/fleet", "/ui/", "/decisions"} {

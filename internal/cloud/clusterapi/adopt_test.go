@@ -120,6 +120,15 @@ func replicas(t *testing.T, c client.WithWatch) {
 			t.Errorf("replica %d has annotations %v, want the first two to go and the third to be held", i, annotations)
 		}
 	}
+	for _, conditions := range []string{`[{"type":"Paused","status":"True","message":"Cluster spec.paused is set to true"}]`, "null"} {
+		status := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"status":{"conditions":%s}}`, conditions))
+		if err := c.Status().Patch(t.Context(), machine(t, c, "had-1"), status); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Terminate(t.Context(), "had:///1"); (err != nil) != (conditions != "null") || err != nil && !strings.Contains(err.Error(), "it is paused (Cluster spec.paused is set to true)") {
+			t.Errorf("terminated with conditions %s: %v, want an error only while it is paused", conditions, err)
+		}
+	}
 	// Somebody else scales up: none is taken before all replicas are there.
 	edit(t, c, coreGroup, "MachineDeployment", "had", func(o *unstructured.Unstructured) { set(t, o, int64(9), "spec", "replicas") })
 	if err := p.Terminate(t.Context(), "had:///2"); err == nil || !strings.Contains(err.Error(), "6 of 9 replicas") {

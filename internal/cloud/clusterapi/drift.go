@@ -83,7 +83,7 @@ func machinesByID(ctx context.Context, p *Provider) (map[string]*unstructured.Un
 	byID := map[string]*unstructured.Unstructured{}
 	for i := range all {
 		byID[provisionalID(&all[i])] = &all[i]
-		if id := fields(all[i].Object).text("spec", "providerID"); id != "" {
+		if id := fields(all[i].Object).text("spec", "providerID"); id != "" && byID[id] == nil {
 			byID[id] = &all[i]
 		}
 	}

@@ -154,16 +154,19 @@ func (p *Provider) end(ctx context.Context, object *unstructured.Unstructured) e
 	case object.GetDeletionTimestamp() != nil:
 		return paused(object)
 	case isReplica:
-		return p.endReplica(ctx, object, r.Deployment)
+		if err := p.endReplica(ctx, object, r.Deployment); err != nil {
+			return err
+		}
+		return paused(object)
 	}
 	return p.mgmt.delete(ctx, object)
 }
 
-// paused returns an error if Cluster API does nothing about a Machine, as it says there: it will not end it.
+// paused returns an error if Cluster API does nothing about a Machine that is to end, as its status says.
 func paused(object *unstructured.Unstructured) error {
 	for _, c := range conditions(object.Object) {
 		if c.Type == conditionPaused && c.Status == "True" {
-			return fmt.Errorf("%s %s is deleted, and Cluster API does not end it: it is paused (%s)", kindMachine, client.ObjectKeyFromObject(object), c.Message)
+			return fmt.Errorf("%s %s is not ended by Cluster API: it is paused (%s)", kindMachine, client.ObjectKeyFromObject(object), c.Message)
 		}
 	}
 	return nil
