@@ -182,6 +182,10 @@ soak-crash: build ## kill -9 the controller at KILLS=n (50) random moments on a 
 soak-capi: build bin/capi ## kill -9 the controller and Cluster API's controllers at KILLS=n (20) random moments; SEED=n chooses
 	$(CLUSTER_ENV) CAPI_BIN=$(CURDIR)/bin/capi go test -count=1 -timeout 1h -v -run '^TestClusterAPI$$' ./test/e2e -args -capi-kills=$(or $(KILLS),20) -crash-seed=$(or $(SEED),1)
 
+.PHONY: soak-provider
+soak-provider: build examples/provider-node/node_modules ## kill -9 the controller and the provider's server, in Go and in Node.js, at KILLS=n (20) random moments each; SEED=n chooses
+	$(CLUSTER_ENV) go test -count=1 -timeout 1h -v -run '^TestProviderIsKilled$$' ./test/e2e -args -provider-kills=$(or $(KILLS),20) -crash-seed=$(or $(SEED),1)
+
 .PHONY: soak-hostile
 soak-hostile: build ## apply OBJECTS=n (500) hostile objects with lists of up to MOST=n (50) to a real API server beside ordinary pods; SEED=n chooses
 	go test -count=1 -parallel 1 -timeout 4h -v -run 'TestHostileObjects$$' ./test/e2e -args -hostile-objects=$(or $(OBJECTS),500) -hostile-most=$(or $(MOST),50) -hostile-rounds=$(or $(ROUNDS),5) -hostile-slower=2 -hostile-wait=0 -hostile-seed=$(or $(SEED),1)

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -33,19 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/testkit/capi"
 )
 
-const (
-	// capiPods pods of one cpu are on capiPods/capi.CPUs nodes at the end, since no plan leaves a node half full
-	// that the next could fill.
-	capiPods = 100
-	// capiPatience bounds waits for Cluster API: it may take half a minute until its controllers have
-	// connected to the cluster, and as long again after a restart.
-	capiPatience = 4 * time.Minute
-	// capiLife is how long a life may last in which nothing happens.
-	capiLife = 20 * time.Second
-
-	theController = "the controller"
-	drainHook     = "pre-drain.delete.hook.machine.cluster.x-k8s.io/dovetail"
-)
+const drainHook = "pre-drain.delete.hook.machine.cluster.x-k8s.io/dovetail"
 
 var capiKills = flag.Int("capi-kills", 4, "how often TestClusterAPI kills the controller or one of Cluster API's")
 
@@ -56,70 +43,49 @@ func TestClusterAPI(t *testing.T) {
 	t.Parallel()
 	t.Logf("-capi-kills=%d -crash-seed=%d", *capiKills, *crashSeed)
 	f := newFleet(t)
-	up := max(1, (*capiKills+1)/2)
-	for i := range up {
-		deploy(t, f.client, capiPods*(i+1)/up)
-		if i < *capiKills {
-			f.life(grown)
-		}
-	}
-	testkit.Eventually(t, capiPatience, func() error {
-		if now := f.observe(); now.running() != capiPods || len(now.pods) != capiPods {
-			return fmt.Errorf("%d of %d pods run, want %d; %d nodes, %d claims", now.running(), len(now.pods), capiPods, len(now.nodes), len(now.claims))
-		}
-		return f.agree()
-	})
-	f.stage("all pods run")
-	// No kill has anything launched twice: a claim that was decided is capacity to the next life.
-	if want := capiPods/capi.CPUs + *capiKills; len(f.claims) > want {
-		t.Errorf("there were %d claims; for %d pods it should be %d at the most", len(f.claims), capiPods, want)
-	}
+	up := (*capiKills + 1) / 2
+	f.grow(up)
+	f.decidedOnce(capi.CPUs)
 	f.overlaid()
 	f.saved()
 	f.held()
-	deploy(t, f.client, 0)
-	for range *capiKills - up {
-		f.life(shrunk)
-	}
-	testkit.Eventually(t, capiPatience, f.nothingLeft)
-	f.stage("nothing is left")
-	if status := f.controller.stop(); status != 0 {
-		t.Errorf("exit status %d", status)
-	}
+	f.shrink(*capiKills - up)
 }
 
 // fleet is a cluster with Cluster API in it, and a controller.
 type fleet struct {
-	t          *testing.T
-	client     client.Client
-	capi       *capi.Cluster
-	rights     string
-	random     *rand.Rand
-	controller *process
-	claims     map[types.UID]bool // all that were ever seen
-	kills      int
-	victims    []string // who is killed next; each of the three once in three kills
-	began      time.Time
+	*lives
+	capi   *capi.Cluster
+	rights string
 }
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	programs := testkit.Binary(t, "capi") // to be skipped before anything is started
 	cluster := testkit.StartCluster(t)
-	f := &fleet{t: t, client: connect(t, cluster), random: rand.New(rand.NewPCG(*crashSeed, 1)), claims: map[types.UID]bool{}, began: time.Now()}
+	f := &fleet{lives: newLives(t, connect(t, cluster))}
 	installDefinitions(t, f.client)
 	f.rights = asInstalled(t, cluster, f.client, "providers")
 	f.capi = capi.Start(t, cluster, f.client)
 	f.capi.RunKubelets()
+	for _, name := range []string{capi.Core, capi.Dev} {
+		f.others[name] = func() { f.capi.Kill(name); f.capi.Run(name) }
+	}
+	f.instances = f.machines
+	f.start = func() *process {
+		return start(t, "controller", "--kubeconfig", f.rights, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
+			"--cloud-provider", "clusterapi", "--cluster-api-namespace", capi.Namespace, "--disable-leader-election=true", "--batch-idle-duration", "300ms", "--feature-gates", "NodeOverlay=true")
+	}
 	t.Logf("Cluster API is of %s", programs)
 	class := &clusterapiv1alpha1.ClusterAPINodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	for _, o := range []client.Object{class, fleetPool(), fleetPrice()} {
+	pool := livesPool(karpenterv1.NodeClassReference{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: class.Name}, capi.Alloy, capi.Metal)
+	for _, o := range []client.Object{class, pool, fleetPrice()} {
 		if err := f.client.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.simulate(cluster.Kubeconfig)
-	f.start()
+	f.controller = f.start()
 	testkit.Eventually(t, patience, func() error {
 		var price karpenterv1alpha1.NodeOverlay
 		err := f.client.Get(t.Context(), client.ObjectKeyFromObject(fleetPrice()), &price)
@@ -129,11 +95,6 @@ func newFleet(t *testing.T) *fleet {
 		return errors.Join(err, poolReady(t.Context(), f.client))
 	})
 	f.stage("the pool is ready")
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the last controller: %s", f.controller)
-		}
-	})
 	return f
 }
 
@@ -154,21 +115,6 @@ func (f *fleet) simulate(kubeconfig string) {
 		f.t.Errorf("simulate says\n%s\nwant that %s, of type %s", said, want, capi.Metal)
 	}
 	expect(f.t, 0, "simulate", "--live", "--kubeconfig", kubeconfig)
-}
-
-// fleetPool is a pool of the nodes that come, all of which may go at once.
-func fleetPool() *karpenterv1.NodePool {
-	second := time.Second
-	return &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: karpenterv1.NodePoolSpec{
-		Disruption: karpenterv1.Disruption{
-			ConsolidationPolicy: karpenterv1.ConsolidationPolicyWhenEmpty, ConsolidateAfter: karpenterv1.NillableDuration{Duration: &second},
-			Budgets: []karpenterv1.Budget{{Nodes: "100%"}},
-		},
-		Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
-			NodeClassRef: &karpenterv1.NodeClassReference{Group: clusterapiv1alpha1.Group, Kind: clusterapiv1alpha1.Kind, Name: "default"},
-			Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: []string{capi.Alloy, capi.Metal}}},
-		}},
-	}}
 }
 
 // fleetPrice is the only price that there is. Without it the type of the first name is launched.
@@ -240,14 +186,11 @@ func (f *fleet) held() {
 		t.Errorf("the claim has %+v, want that it is drained, and that its Machine is deleted", claim.Status.Conditions)
 	}
 	pause(false)
-	testkit.Eventually(t, capiPatience, func() error {
+	testkit.Eventually(t, livesPatience, func() error {
 		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(&claim), &claim); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("claim %s is there: %w", claim.Name, err)
 		}
-		if now := f.observe(); now.running() != capiPods {
-			return fmt.Errorf("%d of %d pods run", now.running(), capiPods)
-		}
-		return f.agree()
+		return f.complete()
 	})
 	f.stage("a node that was held has gone")
 }
@@ -264,7 +207,7 @@ func (f *fleet) machine(name string) *unstructured.Unstructured {
 // awaitEvent waits for an event about an object.
 func (f *fleet) awaitEvent(name, reason, text string) {
 	f.t.Helper()
-	testkit.Eventually(f.t, capiPatience, func() error {
+	testkit.Eventually(f.t, livesPatience, func() error {
 		var all corev1.EventList
 		if err := f.client.List(f.t.Context(), &all); err != nil {
 			return err
@@ -282,116 +225,27 @@ func (f *fleet) awaitEvent(name, reason, text string) {
 	})
 }
 
-func (f *fleet) start() {
-	f.t.Helper()
-	f.controller = start(f.t, "controller", "--kubeconfig", f.rights, "--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0",
-		"--cloud-provider", "clusterapi", "--cluster-api-namespace", capi.Namespace, "--disable-leader-election=true", "--batch-idle-duration", "300ms", "--feature-gates", "NodeOverlay=true")
-}
-
-// life waits until a random number of steps has been done, kills one of the three programs, and starts it again.
-func (f *fleet) life(done func(*picture) int) {
-	f.t.Helper()
-	before, steps := done(f.observe()), f.random.IntN(growMost)
-	if len(f.victims) == 0 {
-		f.victims = []string{theController, capi.Core, capi.Dev}
-		f.random.Shuffle(len(f.victims), func(i, j int) { f.victims[i], f.victims[j] = f.victims[j], f.victims[i] })
-	}
-	victim := f.victims[0]
-	f.victims = f.victims[1:]
-	end, tick := time.NewTimer(capiLife), time.NewTicker(observeEvery)
-	defer end.Stop()
-	defer tick.Stop()
-	for over := false; !over && done(f.observe()) < before+steps; {
-		select {
-		case <-end.C:
-			over = true
-		case <-tick.C:
-		}
-	}
-	f.kills++
-	if victim == theController {
-		if !f.controller.running() {
-			f.t.Fatalf("the controller ended by itself:\n%s", f.controller)
-		}
-		f.controller.kill()
-		f.start()
-	} else {
-		f.capi.Kill(victim)
-		f.capi.Run(victim)
-	}
-	f.stage(fmt.Sprintf("kill %d, %s, after %d of %d steps", f.kills, victim, done(f.observe())-before, steps))
-}
-
-func (f *fleet) observe() *picture {
-	f.t.Helper()
-	p, err := observe(f.t.Context(), f.client)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	for i := range p.claims {
-		f.claims[p.claims[i].UID] = true
-	}
-	return p
-}
-
-// stage logs how far the test is.
-func (f *fleet) stage(what string) {
-	f.t.Helper()
-	now := f.observe()
-	f.t.Logf("%5.1f s: %s; %d claims, %d nodes, %d of %d pods run", time.Since(f.began).Seconds(), what, len(now.claims), len(now.nodes), now.running(), len(now.pods))
-}
-
-// machines returns what there is of a kind, by provider ID.
-func (f *fleet) machines(group, kind string) (map[string]*unstructured.Unstructured, error) {
-	all, err := f.capi.List(f.t.Context(), group, kind)
-	if err != nil {
+// machines returns the names of Cluster API's Machines, by provider ID. There is a virtual machine for each, and no other.
+func (f *fleet) machines() (map[string]string, error) {
+	machines, err := f.capi.List(f.t.Context(), capi.CoreGroup, "Machine")
+	virtual, errVirtual := f.capi.List(f.t.Context(), capi.InfraGroup, "DevMachine")
+	if err := errors.Join(err, errVirtual); err != nil {
 		return nil, err
 	}
-	byID := map[string]*unstructured.Unstructured{}
-	for i := range all {
-		id, _, _ := unstructured.NestedString(all[i].Object, "spec", "providerID")
-		if id == "" {
-			id = "without one: " + all[i].GetName()
-		}
-		byID[id] = &all[i]
+	names := byProviderID(machines)
+	if got := byProviderID(virtual); len(names) != len(machines) || len(got) != len(virtual) || !maps.Equal(names, got) {
+		return nil, fmt.Errorf("the Machines are %v, the virtual machines are %v", names, got)
 	}
-	if len(byID) != len(all) {
-		return nil, fmt.Errorf("%d %ss have %d provider IDs", len(all), kind, len(byID))
-	}
-	return byID, nil
+	return names, nil
 }
 
-// agree returns an error unless claims, Machines, virtual machines and Nodes are the same.
-func (f *fleet) agree() error {
-	now := f.observe()
-	machines, err := f.machines(capi.CoreGroup, "Machine")
-	if err != nil {
-		return err
+func byProviderID(objects []unstructured.Unstructured) map[string]string {
+	names := map[string]string{}
+	for i := range objects {
+		id, _, _ := unstructured.NestedString(objects[i].Object, "spec", "providerID")
+		names[id] = objects[i].GetName()
 	}
-	virtual, err := f.machines(capi.InfraGroup, "DevMachine")
-	if err != nil {
-		return err
-	}
-	nodes := map[string]*corev1.Node{}
-	for i := range now.nodes {
-		nodes[now.nodes[i].Spec.ProviderID] = &now.nodes[i]
-	}
-	if n := len(now.claims); len(machines) != n || len(virtual) != n || len(nodes) != n || len(now.nodes) != n {
-		return fmt.Errorf("%d claims, %d Machines, %d virtual machines, %d Nodes", n, len(machines), len(virtual), len(now.nodes))
-	}
-	for i := range now.claims {
-		nc := &now.claims[i]
-		id := nc.Status.ProviderID
-		switch {
-		case nc.DeletionTimestamp != nil || !is(nc, karpenterv1.ConditionTypeInitialized):
-			return fmt.Errorf("claim %s is not initialized, or goes", nc.Name)
-		case machines[id] == nil || virtual[id] == nil || nodes[id] == nil:
-			return fmt.Errorf("claim %s has the provider ID %s, which has Machine %v, virtual machine %v, Node %v", nc.Name, id, machines[id] != nil, virtual[id] != nil, nodes[id] != nil)
-		case machines[id].GetName() != nc.Name || nodes[id].Name != nc.Status.NodeName:
-			return fmt.Errorf("claim %s with node %s has the Machine %s and the Node %s", nc.Name, nc.Status.NodeName, machines[id].GetName(), nodes[id].Name)
-		}
-	}
-	return nil
+	return names
 }
 
 // hooked creates a Machine of Cluster API's that is of this cluster, with the hook that waits for the controller.
@@ -426,18 +280,4 @@ func demandReleased(t *testing.T, c client.Client, o *unstructured.Unstructured)
 			t.Errorf("Machine %s has annotations %v, want %d", name, got, want)
 		}
 	}
-}
-
-// nothingLeft returns an error while there is a claim, a Machine, a virtual machine, a Node or a pod.
-func (f *fleet) nothingLeft() error {
-	now := f.observe()
-	machines, err := f.machines(capi.CoreGroup, "Machine")
-	virtual, errVirtual := f.machines(capi.InfraGroup, "DevMachine")
-	if err := errors.Join(err, errVirtual); err != nil {
-		return err
-	}
-	if len(now.claims)+len(machines)+len(virtual)+len(now.nodes)+len(now.pods) > 0 {
-		return fmt.Errorf("%d claims, %d Machines, %d virtual machines, %d Nodes and %d pods are left", len(now.claims), len(machines), len(virtual), len(now.nodes), len(now.pods))
-	}
-	return nil
 }

@@ -47,9 +47,6 @@ func TestMetrics(t *testing.T) {
 	compareMetrics(t, s.recording.labels())
 	compareTypes(t, s.recording)
 	compareLogs(t, s.process)
-	if t.Failed() {
-		t.Logf("%s", s.process)
-	}
 }
 
 // metricsScript is a short life of a cluster in which much happens.
@@ -79,6 +76,9 @@ func startMetricsScript(t *testing.T) *metricsScript {
 	})
 	s.recording, s.stop = recordMetrics(t, s.process.address("metrics")+"/metrics")
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", s.process)
+		}
 		if *metricsRecording != "" {
 			noError(t, s.recording.write(*metricsRecording))
 		}

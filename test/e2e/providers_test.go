@@ -34,12 +34,7 @@ func TestTwoProviders(t *testing.T) {
 	cluster := testkit.StartCluster(t)
 	c := connect(t, cluster)
 	installDefinitions(t, c)
-	example, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "examples", "provider-node")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.SortStableFunc(example, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetKind(), b.GetKind()) }) // its definition first
-	testkit.Eventually(t, patience, func() error { return demo.Apply(t.Context(), c, example...) })                                // once it is served
+	installRack(t, c)
 	installPool(t, c, 4)
 	addRackPool(t, c)
 	kubeconfig := asInstalled(t, cluster, c, "providers")
@@ -114,6 +109,17 @@ type namesake struct{ *rack.Provider }
 // ClassKinds returns KWOKNodeClass.
 func (namesake) ClassKinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{kwokv1alpha1.GroupVersion.WithKind("KWOKNodeClass")}
+}
+
+// installRack applies the definition and the classes of examples/provider-node.
+func installRack(t *testing.T, c client.Client) {
+	t.Helper()
+	example, err := demo.Manifests(os.DirFS(filepath.Join("..", "..", "examples", "provider-node")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortStableFunc(example, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetKind(), b.GetKind()) }) // its definition first
+	testkit.Eventually(t, patience, func() error { return demo.Apply(t.Context(), c, example...) })                                // once it is served
 }
 
 // serveRack serves the provider rack for a cluster until stop is called.
