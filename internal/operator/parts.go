@@ -266,7 +266,7 @@ func (p *Parts) loops() []registrant {
 	if launches == nil {
 		launches = c
 	}
-	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.Pools().MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later, Paused: p.mirror.Pools().Paused}
+	claims := &lifecycle.Controller{Client: c, Launches: launches, Cloud: p.measured("nodeclaim.lifecycle"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Traces: p.Traces, Log: p.log("nodeclaim.lifecycle"), StaticCapacity: isStatic, Health: pools, Short: p.mirror.Pools().MarkUnavailable, Reserved: types.Changed, Planned: p.mirror.PlannedPods, Later: p.Later, Refused: p.Journal.LaunchFailed, Paused: p.mirror.Pools().Paused}
 	poolLaunches, quarantine := &apply.PoolLaunches{}, &apply.Quarantine{}
 	launcher := func() *apply.Launcher {
 		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}

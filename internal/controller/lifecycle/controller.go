@@ -34,8 +34,8 @@ const (
 
 // Register adds the loop to a manager. The cache must have mirror's indexes.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.launches = &apply.LaunchRequests{Cloud: c.Cloud, Now: c.Now, Short: c.Short, Reserved: c.Reserved, Later: c.Later}
-	c.follower = &apply.LaunchFollower{Now: c.Now, Short: c.Short, Later: c.Later}
+	c.launches = &apply.LaunchRequests{Cloud: c.Cloud, Now: c.Now, Short: c.Short, Reserved: c.Reserved, Refused: c.Refused, Later: c.Later}
+	c.follower = &apply.LaunchFollower{Now: c.Now, Short: c.Short, Refused: c.Refused, Later: c.Later}
 	answers := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		again := func(claim string) {
 			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}})

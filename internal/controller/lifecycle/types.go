@@ -84,6 +84,8 @@ type Controller struct {
 	Available func(types []*catalog.Type) []*catalog.Type
 	// Reserved is called with the class of a launch from a reservation; may be nil.
 	Reserved func(class cloud.ClassRef)
+	// Refused is called with each answer of the cloud's that there is no instance; may be nil.
+	Refused func(claim string, at time.Time, answer core.Answer)
 	// Planned returns the pods without a node that are planned for a claim; may be nil.
 	Planned func(claim string) []*corev1.Pod
 	// Patience returns how long launches of a class may take; nil: as long as those of most clouds.

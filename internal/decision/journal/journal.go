@@ -98,13 +98,16 @@ type Journal struct {
 	awaiting awaiting
 	// seen are the newest snapshots of the loops that see the whole cluster.
 	seen map[record.Loop]*cluster.Snapshot
+	// failures are launches that have failed and that no decision is about yet.
+	failures []*launchFailure
 	// live says what subjects are now; nil: nothing does.
 	live Live
 }
 
-// handed is a decision in the queue. One that is short has no snapshot but its time, and says how
-// many pods and nodes there were.
+// handed is a decision in the queue, or the failure of a launch. A decision that is short has no snapshot but its time, and says
+// how many pods and nodes there were.
 type handed struct {
+	failure        *launchFailure
 	decision       *record.Decision
 	id             ID
 	isShort        bool
@@ -158,7 +161,7 @@ func (j *Journal) Add(d *record.Decision, id ID) {
 	if j.snapshots.Load() >= snapshotsMax {
 		short := *d
 		short.Snapshot, short.Memory = &cluster.Snapshot{At: d.At()}, disrupt.Memory{}
-		h = handed{&short, id, true, len(d.Snapshot.Pending), len(d.Snapshot.Nodes)}
+		h = handed{decision: &short, id: id, isShort: true, pending: len(d.Snapshot.Pending), nodes: len(d.Snapshot.Nodes)}
 	} else {
 		j.snapshots.Add(1)
 	}
@@ -203,8 +206,12 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 }
 
-// take writes one decision, or counts it.
+// take writes one decision, or counts it, or notes the failure of a launch.
 func (j *Journal) take(h handed) {
+	if h.failure != nil {
+		j.takeFailure(h.failure)
+		return
+	}
 	if !h.isShort {
 		j.snapshots.Add(-1)
 	}
@@ -251,7 +258,10 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	if err != nil {
 		return Failed, err
 	}
-	j.locked(func() { j.decided(d, k, essence) })
+	j.locked(func() {
+		j.decided(d, k, essence)
+		j.failed(d.At())
+	})
 	j.decisionToDisk(k)
 	j.locked(j.trim)
 	return Written, nil

@@ -241,8 +241,8 @@ func expand(body []byte) ([]byte, error) {
 
 // essence returns what distinguishes a decision from the one before: two decisions of the same
 // essence say the same to whoever reads them. Times and amounts in the reasons for which nodes
-// stay change with every decision, and so do the ids of commands: they do not count. NodeClaims of
-// static pools do: they have no pods by which one launch differs from the next.
+// stay change with every decision, and so do the ids of commands: they do not count. NodeClaims do:
+// static pools have no pods by which one launch differs from the next, and a launch that failed is planned again for the same pods.
 func (t *timelines) essence(d *record.Decision) uint64 {
 	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption, Scaling: d.Scaling}
 	p := &said.Disruption
@@ -257,9 +257,7 @@ func (t *timelines) essence(d *record.Decision) uint64 {
 	h.SetSeed(t.seed)
 	_, _ = h.Write(said.EncodePlan())
 	_, _ = h.WriteString(string(d.Loop) + d.Error + d.Bug)
-	if d.Loop == record.Static {
-		_, _ = h.WriteString(strings.Join(d.Claims, " "))
-	}
+	_, _ = h.WriteString(strings.Join(d.Claims, " "))
 	for i := range d.Disruption.Blocked {
 		short := d.Disruption.Blocked[i]
 		_, _ = h.WriteString(short.Subject)

@@ -30,8 +30,9 @@ type LaunchFollower struct {
 	Now func() time.Time
 	// Short gets the offerings that had no capacity, and for how long not to use them; may be nil.
 	Short func(places []catalog.Place, keep time.Duration)
-	// Later is that of LaunchRequests.
-	Later func(pause time.Duration, do func())
+	// Refused and Later are those of LaunchRequests.
+	Refused func(claim string, at time.Time, answer lifecycle.Answer)
+	Later   func(pause time.Duration, do func())
 
 	mu       sync.Mutex
 	launches map[string]*followed // guarded by mu; by token
@@ -198,6 +199,9 @@ func (f *LaunchFollower) resolve(launch FollowedLaunch, every time.Duration, ins
 	f.mu.Unlock()
 	if known {
 		return
+	}
+	if f.Refused != nil && failure != nil {
+		f.Refused(launch.Claim, now, answer)
 	}
 	if failure != nil && len(failure.Short) > 0 && f.Short != nil {
 		took := min(lateKeptMost, lateKept*now.Sub(launch.Created))

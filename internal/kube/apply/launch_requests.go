@@ -45,6 +45,8 @@ type LaunchRequests struct {
 	// Reserved is called for each class of which a launch from a reservation was answered, so that
 	// less is left of the reservation than before; may be nil.
 	Reserved func(class cloud.ClassRef)
+	// Refused is called with each answer that there is no instance; may be nil.
+	Refused func(claim string, at time.Time, answer lifecycle.Answer)
 	// Later has something done after a pause, by another goroutine; nil: by a new one.
 	Later func(pause time.Duration, do func())
 
@@ -230,8 +232,13 @@ func (l *LaunchRequests) resolve(token string, result cloud.LaunchResult) {
 		had.retryAt = now.Add(min(retryMost, retryFirst<<min(had.attempts, 10)))
 		had.attempts++
 	}
-	claim := had.claim
+	claim, retryAt := had.claim, had.retryAt
 	l.mu.Unlock()
+	if l.Refused != nil && result.Err != nil {
+		answer := refusal(result.Err)
+		answer.RetryAt = retryAt
+		l.Refused(claim, now, answer)
+	}
 	if l.Answered != nil {
 		l.Answered(claim)
 	}
