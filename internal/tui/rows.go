@@ -99,7 +99,7 @@ func nodeRows(m *Moment, _ part) (rows []row) {
 			cells[nodeCPU] = share(n.Usage.CPUUsed, n.Usage.CPU)
 			cells[nodeMemory] = share(n.Usage.MemoryUsed, n.Usage.Memory)
 			cells[nodePods] = number(fmt.Sprintf("%d/%d", n.Usage.PodsRunning, n.Usage.PodsMost), float64(n.Usage.PodsRunning))
-			cells[nodeWaste] = number(table.Price(n.PriceHourly*n.Free(), n.HasPrice), n.PriceHourly*n.Free())
+			cells[nodeWaste] = number(table.Price(n.FreeHourly(), n.HasPrice), n.FreeHourly())
 			cells[nodeAge] = number(duration(m.At.Sub(n.Created)), m.At.Sub(n.Created).Seconds())
 			cells[nodeZone] = text(n.Zone)
 			cells[nodeClaim] = text(n.Claim)

@@ -120,6 +120,20 @@ func (n *Node) Free() float64 {
 	return min(1-share(n.Usage.CPUUsed, n.Usage.CPU), 1-share(n.Usage.MemoryUsed, n.Usage.Memory))
 }
 
+// FreeHourly returns the price of the room that no pod asks for, in dollars an hour: of cpu or memory, what is scarcer.
+func (n *Node) FreeHourly() float64 { return n.PriceHourly * n.Free() }
+
+// Nodes returns those of all pools.
+func (f *Fleet) Nodes() []*Node {
+	var all []*Node
+	for i := range f.Pools {
+		for k := range f.Pools[i].Nodes {
+			all = append(all, &f.Pools[i].Nodes[k])
+		}
+	}
+	return all
+}
+
 // share returns which part of a whole is used, at most all.
 func share(used, whole int64) float64 {
 	if whole <= 0 {

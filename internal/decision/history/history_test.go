@@ -6,10 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
@@ -232,7 +234,19 @@ func TestALiveJournalIsAnsweredFromAsItsFile(t *testing.T) {
 	if err != nil || !one.HasSnapshot || one.At != story.Now().Add(time.Hour) || len(one.Actions) == 0 {
 		t.Errorf("Decision() = %+v, %v", one, err)
 	}
+	said, err := l.Explain("pod a")
+	if err != nil || len(said) != 1 || len(said[0].Says) == 0 || said[0].Says[0].Decision == "" {
+		t.Errorf("Explain() = %+v, %v", said, err)
+	}
+	kept := &history.Kept{File: file, Lock: &sync.Mutex{}}
+	if read, err := kept.Explain("pod/a"); err != nil || len(read) != 1 || !cmp.Equal(read[0].Says, said[0].Says) {
+		t.Errorf("Explain() of the file = %+v, %v, want %+v", read, err, said)
+	}
+	if _, err := l.Explain("a b c"); err == nil || errors.Is(err, live.ErrUnknown) {
+		t.Errorf("of what is no subject Explain() says %v", err)
+	}
 	for what, ask := range map[string]func() error{
+		"nobody":                      func() error { _, err := l.Explain("pod/nobody"); return err },
 		"a decision that is not kept": func() error { _, err := l.Decision("99"); return err },
 		"no ID":                       func() error { _, err := l.Decision("<script>"); return err },
 		"no reason":                   func() error { _, err := l.History(since, "nonsense", ""); return err },

@@ -13,6 +13,8 @@ type Options struct {
 	Wide bool
 	// Now is when it is drawn: ages count from the view's own instant, and what is old is said to be.
 	Now time.Time
+	// Holes puts those nodes first whose free room costs most, and shows what it costs.
+	Holes bool
 }
 
 // printer gathers the text.

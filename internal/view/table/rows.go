@@ -8,8 +8,8 @@ func Rows(v any) []any {
 	switch v := v.(type) {
 	case *view.Fleet:
 		var nodes []any
-		for i := range v.Pools {
-			nodes = append(nodes, each(v.Pools[i].Nodes)...)
+		for _, n := range v.Nodes() {
+			nodes = append(nodes, n)
 		}
 		return nodes
 	case *view.Pending:

@@ -3,6 +3,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -104,27 +105,32 @@ func (p *printer) overview(v *view.Overview) {
 }
 
 func (p *printer) fleet(v *view.Fleet) {
-	var rows [][]string
-	for _, pool := range v.Pools {
-		for i := range pool.Nodes {
-			n := &pool.Nodes[i]
-			row := []string{
-				n.Name, n.Pool, n.InstanceType, n.CapacityType, Price(n.PriceHourly, n.HasPrice), Percent(n.Usage.CPUUsed, n.Usage.CPU), Percent(n.Usage.MemoryUsed, n.Usage.Memory),
-				fmt.Sprint(n.Usage.PodsRunning), duration(v.At.Sub(n.Created)), n.Status.State, Ends(&n.Status, v.At),
-			}
-			if p.opts.Wide {
-				row = append(row, n.Zone, n.Claim, n.Status.Text)
-			}
-			rows = append(rows, row)
-		}
-	}
-	if len(rows) == 0 {
+	nodes := v.Nodes()
+	if len(nodes) == 0 {
 		p.line("There are no nodes.")
 		return
 	}
 	header := []string{"NAME", "POOL", "TYPE", "CAPACITY", "$/H", "CPU", "MEMORY", "PODS", "AGE", "STATE", "UNTIL"}
+	if p.opts.Holes {
+		header = slices.Insert(header, 5, "FREE $/H")
+		slices.SortStableFunc(nodes, func(a, b *view.Node) int { return cmp.Compare(b.FreeHourly(), a.FreeHourly()) })
+	}
 	if p.opts.Wide {
 		header = append(header, "ZONE", "CLAIM", "WHY")
+	}
+	rows := make([][]string, len(nodes))
+	for i, n := range nodes {
+		row := []string{
+			n.Name, n.Pool, n.InstanceType, n.CapacityType, Price(n.PriceHourly, n.HasPrice), Percent(n.Usage.CPUUsed, n.Usage.CPU), Percent(n.Usage.MemoryUsed, n.Usage.Memory),
+			fmt.Sprint(n.Usage.PodsRunning), duration(v.At.Sub(n.Created)), n.Status.State, Ends(&n.Status, v.At),
+		}
+		if p.opts.Holes {
+			row = slices.Insert(row, 5, Price(n.FreeHourly(), n.HasPrice))
+		}
+		if p.opts.Wide {
+			row = append(row, n.Zone, n.Claim, n.Status.Text)
+		}
+		rows[i] = row
 	}
 	p.table(header, rows)
 }

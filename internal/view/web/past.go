@@ -18,6 +18,8 @@ type Past interface {
 	History(since time.Time, reason, pool string) (view.History, error)
 	// Decision returns the decision with that ID.
 	Decision(id string) (view.Decision, error)
+	// Explain returns what is known of what a person names, in one word or two.
+	Explain(asked string) ([]view.Explained, error)
 }
 
 const (
@@ -44,9 +46,10 @@ func spans() []span {
 // past is what the page of the decisions is given.
 type past struct {
 	view.History
-	// Span, Reason and Pool are what was asked for.
+	// Span, Reason and Pool are what was asked for; Words are the reasons that people ask for most.
 	Span, Reason, Pool string
 	Spans              []span
+	Words              []string
 	// Shown are the newest actions; More is how many others there are.
 	Shown []view.Action
 	More  int
@@ -55,13 +58,24 @@ type past struct {
 
 // asked returns what a query asks for.
 func asked(q url.Values, now time.Time) (v *past, since time.Time) {
-	v = &past{Span: cmp.Or(q.Get("since"), spanUsual), Reason: q.Get("reason"), Pool: q.Get("pool"), Spans: spans()}
+	v = &past{Span: cmp.Or(q.Get("since"), spanUsual), Reason: q.Get("reason"), Pool: q.Get("pool"), Spans: spans(), Words: []string{"provisioning", "consolidation", "drift", "expiry", "interruption", "repair"}}
 	for _, known := range v.Spans {
 		if known.Value == v.Span && known.length > 0 {
 			since = now.Add(-known.length)
 		}
 	}
 	return v, since
+}
+
+// Only returns the address of the page for a reason, of the same time and pool.
+func (v *past) Only(reason string) string {
+	q := url.Values{"since": {v.Span}}
+	for key, value := range map[string]string{"reason": reason, "pool": v.Pool} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return "/decisions?" + q.Encode()
 }
 
 // take takes in what was done.

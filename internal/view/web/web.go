@@ -57,6 +57,7 @@ func links() []link {
 		{"/offerings", "Offerings"},
 		{"/cost", "Cost"},
 		{whatIfPath, "What-if"},
+		{explainPath, "Explain"},
 	}
 }
 
@@ -78,6 +79,8 @@ type page struct {
 	Script, Style string
 	// Again and Still are the addresses of the page that is read again and that is not.
 	Again, Still string
+	// Asked is the subject that the page is about; empty: none that was asked for by name.
+	Asked string
 	// Moment is the past instant that the page is of; nil: it is of now.
 	Moment *moment
 }
@@ -114,7 +117,7 @@ func Handler(views *live.Views, past Past) http.Handler {
 // newSite returns a site with its templates.
 func newSite(views *live.Views, past Past) *site {
 	s := &site{views: views, past: past, templates: map[string]*template.Template{}, script: hashOf("dovetail.js"), style: hashOf("style.css")}
-	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "pool", "blockers", "next", "offerings", "cost", "whatif", "error"} {
+	for _, name := range []string{"overview", "fleet", "node", "pending", "decisions", "decision", "pools", "pool", "blockers", "next", "offerings", "cost", "whatif", "explain", "error"} {
 		s.templates[name] = template.Must(template.New("layout.html").Funcs(words()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
 	return s
@@ -127,8 +130,9 @@ func (s *site) mux() http.Handler {
 	mux.HandleFunc("GET /{$}", s.show("/", "Overview", "overview"))
 	mux.HandleFunc("GET /decisions", s.answerPast)
 	mux.HandleFunc("GET /decision/{id}", s.answerDecision)
+	mux.HandleFunc("GET "+explainPath, s.answerExplain)
 	for _, l := range links()[1:] {
-		if l.Path != "/decisions" && l.Path != whatIfPath {
+		if l.Path != "/decisions" && l.Path != whatIfPath && l.Path != explainPath {
 			mux.HandleFunc("GET "+l.Path, s.show(l.Path, l.Title, strings.TrimPrefix(l.Path, "/")))
 		}
 	}
@@ -345,18 +349,19 @@ func words() template.FuncMap {
 		"limits": table.LimitText, "budgets": table.BudgetText, "after": table.AfterText, "cause": table.CauseText,
 		"amount": table.Amount, "upper": strings.ToUpper, "title": titleOf,
 		"iso": func(at time.Time) string { return at.UTC().Format(time.RFC3339) }, "clock": clock,
-		"age":      func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
-		"nodePath": func(name string) string { return "/node/" + url.PathEscape(name) },
-		"poolPath": func(name string) string { return "/pool/" + url.PathEscape(name) },
-		"workload": func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
-		"by":       func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
-		"observes": func() string { return view.ObservesText },
-		"took":     func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
-		"mark":     func(a view.Action) string { return table.ActionMark(&a) },
-		"change":   func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
-		"signs":    table.Mark,
-		"reason":   reasonOf,
-		"strip":    stripOf,
+		"age":         func(now, since time.Time) string { return max(0, now.Sub(since)).Round(time.Second).String() },
+		"nodePath":    func(name string) string { return "/node/" + url.PathEscape(name) },
+		"explainPath": explainPathOf,
+		"poolPath":    func(name string) string { return "/pool/" + url.PathEscape(name) },
+		"workload":    func(w view.Workload) string { return strings.TrimSpace(w.Kind + " " + w.String()) },
+		"by":          func(by string) string { return strings.TrimPrefix(by, view.ByLabel) },
+		"observes":    func() string { return view.ObservesText },
+		"took":        func(d time.Duration) string { return d.Round(100 * time.Microsecond).String() },
+		"mark":        func(a view.Action) string { return table.ActionMark(&a) },
+		"change":      func(saving float64) string { return fmt.Sprintf("%+.4f", -saving) },
+		"signs":       table.Mark,
+		"reason":      reasonOf,
+		"strip":       stripOf,
 		"policies": func() []string {
 			return []string{"WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"}
 		},

@@ -114,6 +114,24 @@ func (d done) Decision(id string) (view.Decision, error) {
 	return view.Decision{}, fmt.Errorf("decision %s: %w", id, live.ErrUnknown)
 }
 
+// Explain knows whatever is asked for by its kind.
+func (d done) Explain(asked string) ([]view.Explained, error) {
+	kind, name, hasKind := strings.Cut(asked, "/")
+	if !hasKind {
+		return nil, fmt.Errorf("there is no %s: %w", asked, live.ErrUnknown)
+	}
+	e := view.Explained{Kind: kind, Name: name, Now: "waits<img>", Ends: "when there is room", Node: "b", Claim: "c2", Pool: "general", Facts: []string{"eight in a, on-demand"}}
+	times := 2
+	if name == "often" {
+		times = 60
+	}
+	for i := range times {
+		e.Says = append(e.Says, view.Said{First: d.at(0), Last: d.at(59 - i), Times: int64(60 - i), What: "launch failed (no capacity)", Details: []string{"no eight in zone a<img>", "its pods are planned again"}, Ends: "soon"})
+	}
+	e.Says[1].Decision = "2.aaaaaa"
+	return []view.Explained{e, {Kind: kind, Name: name + " of before"}}, nil
+}
+
 // site returns the pages of a cluster after a decision of each loop.
 func site(t *testing.T, text string, change func(*cluster.Snapshot)) http.Handler {
 	t.Helper()
@@ -143,7 +161,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func paths() []string {
-	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/pool/general", "/pool/batch", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b", "/whatif", "/whatif?spot=80%25&policy=WhenEmpty&without=m5.*&pool=general.limits.cpu%3D2%0D%0Abatch.weight%3D%271%27&f=x"}
+	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/pool/general", "/pool/batch", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b", "/explain", "/explain?q=nodeclaim%2Fc2", "/whatif", "/whatif?spot=80%25&policy=WhenEmpty&without=m5.*&pool=general.limits.cpu%3D2%0D%0Abatch.weight%3D%271%27&f=x"}
 }
 
 // TestPages compares the text of every page with testdata, elements left out but for tables' cells.
@@ -313,6 +331,9 @@ func TestNothingComesFromElsewhere(t *testing.T) {
 			if to == "" || strings.HasPrefix(to, "?") {
 				continue
 			}
+			if strings.HasPrefix(to, "/debug/journal/") {
+				continue // the same port answers
+			}
 			if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") {
 				t.Errorf("%s leads to %s", path, to)
 			} else if code := get(h, to).Code; code != http.StatusOK {
@@ -322,6 +343,19 @@ func TestNothingComesFromElsewhere(t *testing.T) {
 	}
 	if strings.Contains(get(h, "/style.css").Body.String(), "url(") {
 		t.Error("the style sheet loads something")
+	}
+}
+
+// TestExplainIsBounded: a page has no more than the newest statements, and says that there are others.
+func TestExplainIsBounded(t *testing.T) {
+	t.Parallel()
+	h := site(t, small, func(*cluster.Snapshot) {})
+	body := get(h, "/explain?q=pod%2Foften").Body.String()
+	if n := strings.Count(body, "launch failed"); n != 50 || !strings.Contains(body, "And 10 things before.") {
+		t.Errorf("the page has %d statements, want 50 and that there are 10 others", n)
+	}
+	if w := get(h, "/explain?q=nobody"); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "there is no nobody") {
+		t.Errorf("of what there is not it says %d %s", w.Code, w.Body)
 	}
 }
 

@@ -131,7 +131,7 @@ func scheme(t *testing.T, tab context.Context, name string) {
 func paths() map[string]string {
 	return map[string]string{
 		"overview": "/", "fleet": "/fleet", "pending": "/pending", "decisions": "/decisions", "decision": "/decision/1.aaaaaa", "pools": "/pools", "pool": "/pool/legacy", "blockers": "/blockers", "next": "/next",
-		"offerings": "/offerings", "cost": "/cost?by=workload", "node": "/node/ip-10-0-0-8", "what-if": "/whatif?spot=80%25", "what-if, not asked": "/whatif", "none": "/node/none",
+		"offerings": "/offerings", "cost": "/cost?by=workload", "node": "/node/ip-10-0-0-8", "explain": "/explain?q=nodeclaim%2Fc1", "explain, not asked": "/explain", "explain none": "/explain?q=none", "what-if": "/whatif?spot=80%25", "what-if, not asked": "/whatif", "none": "/node/none",
 		"pool of a moment": "/at/1.aaaaaa/pool/legacy", "decision of a moment": "/at/2.aaaaaa/decision/1.aaaaaa", "no moment": "/at/9.aaaaaa/",
 	}
 }

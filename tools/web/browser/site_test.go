@@ -4,9 +4,11 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,7 +86,19 @@ func (p past) History(since time.Time, _, _ string) (view.History, error) {
 
 func (p past) Decision(id string) (view.Decision, error) {
 	h, err := p.History(time.Time{}, "", "")
-	return view.Decision{Head: view.Head{Format: view.Format, Kind: "Decision", At: h.At}, ID: id, Loop: "provisioning", Actions: h.Actions}, err
+	return view.Decision{Head: view.Head{Format: view.Format, Kind: "Decision", At: h.At}, ID: id, Loop: "provisioning", HasSnapshot: true, Actions: h.Actions}, err
+}
+
+// Explain knows a pod and a NodeClaim.
+func (p past) Explain(asked string) ([]view.Explained, error) {
+	switch asked {
+	case "web-gone":
+		return []view.Explained{{Kind: "pod", Name: "default/web-gone", Now: "does not exist any more", Says: []view.Said{{First: time.Now(), Last: time.Now(), Times: 1, Decision: "1.aaaaaa", What: "evicted: its node was drifted"}}}}, nil
+	case "none":
+		return nil, fmt.Errorf("there is no none: %w", live.ErrUnknown)
+	}
+	kind, name, _ := strings.Cut(asked, "/")
+	return []view.Explained{{Kind: kind, Name: name, Node: "ip-10-0-0-1", Pool: "legacy", Says: []view.Said{{First: time.Now().Add(-time.Minute), Last: time.Now(), Times: 3, What: "launch failed (no capacity)", Details: []string{"no four in zone a", "the NodeClaim is deleted, and its pods are planned again"}}}}}, nil
 }
 
 // counted counts what is written to its connections.
