@@ -47,6 +47,7 @@ type viewFlags struct {
 	controllerFlags
 	output string
 	watch  bool
+	holes  bool // of nodes: those whose free room costs most come first
 }
 
 func (f *viewFlags) add(cmd *cobra.Command) {
@@ -201,7 +202,7 @@ func (f *viewFlags) print(w io.Writer, v any) error {
 		}
 		return err
 	default:
-		return table.Write(w, v, table.Options{Wide: f.output == formWide, Now: time.Now()})
+		return table.Write(w, v, table.Options{Wide: f.output == formWide, Holes: f.holes, Now: time.Now()})
 	}
 }
 
@@ -311,18 +312,22 @@ next. With --exit-code the exit status is 3 if something needs a person.`,
 }
 
 func newNodes() *cobra.Command {
-	scope := &scopeFlags{}
+	scope, holes := &scopeFlags{}, false
 	cmd := viewCommand(&cobra.Command{
 		Use: "nodes [NAME]", Short: "Show the nodes: price, use, what each is doing and why it stays", Args: cobra.MaximumNArgs(1),
 		Long: `Show every node with its price and how much of it pods ask for, what it is doing, and until when that
 holds or which reason keeps it. With -o wide also why, in words. With a name, that node with its pods by
-workload.`,
+workload. With --holes the nodes come first whose free room costs most, and what it costs is shown.`,
 		Example: `  dovetail nodes
   dovetail nodes -o wide
   dovetail nodes -l karpenter.sh/nodepool=general,karpenter.sh/capacity-type=spot
+  dovetail nodes --holes
   dovetail nodes -o jsonl
   dovetail nodes ip-10-0-1-7`,
 	}, func(cmd *cobra.Command, f *viewFlags, args []string) (any, error) {
+		if f.holes = holes; holes && (len(args) == 1 || f.output != formTable && f.output != formWide) {
+			return nil, wrongUse(cmd, errors.New("--holes is the order of the table of all nodes: leave out the name, and --output but for wide"))
+		}
 		if len(args) == 1 {
 			if scope.selector != "" {
 				return nil, wrongUse(cmd, errors.New("a node is named: --selector chooses among all of them"))
@@ -341,6 +346,7 @@ workload.`,
 		return orNil(v, scope.heeded(&v.Head))
 	})
 	scope.addSelector(cmd, "labels of nodes")
+	cmd.Flags().BoolVar(&holes, "holes", false, "those first whose free room costs most")
 	return cmd
 }
 

@@ -330,10 +330,28 @@ func awaitRunningWithin(t testing.TB, within time.Duration, c client.Client, pod
 			return err
 		}
 		if p.running() != pods || len(p.pods) != pods {
-			return fmt.Errorf("%d of %d pods run, want %d; %d nodes, %d claims", p.running(), len(p.pods), pods, len(p.nodes), len(p.claims))
+			return fmt.Errorf("%d of %d pods run, want %d; %d nodes, %d claims%s", p.running(), len(p.pods), pods, len(p.nodes), len(p.claims), p.waiting())
 		}
 		return nil
 	})
+}
+
+// waiting returns what the claims say that are not initialized.
+func (p *picture) waiting() string {
+	var b strings.Builder
+	for i := range p.claims {
+		nc := &p.claims[i]
+		if is(nc, karpenterv1.ConditionTypeInitialized) && nc.DeletionTimestamp == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "; claim %s, instance %q, deleted %t", nc.Name, nc.Status.ProviderID, nc.DeletionTimestamp != nil)
+		for _, c := range nc.Status.Conditions {
+			if c.Status != "True" {
+				fmt.Fprintf(&b, ", %s %s: %s", c.Type, c.Status, c.Message)
+			}
+		}
+	}
+	return b.String()
 }
 
 // poolReady returns an error unless all NodePools are ready.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,7 +84,7 @@ func startMetricsScript(t *testing.T) *metricsScript {
 			noError(t, s.recording.write(*metricsRecording))
 		}
 	})
-	for _, o := range []client.Object{awsClass(), s.pool("general", 40), s.pool(steady, 16), s.pool(staticName, 0)} {
+	for _, o := range []client.Object{awsClass(), s.pool("general", 64), s.pool(steady, 16), s.pool(staticName, 0)} {
 		noError(t, s.client.Create(t.Context(), o))
 	}
 	testkit.Eventually(t, patience, func() error { return poolReady(t.Context(), s.client) })
@@ -168,16 +169,52 @@ func (s *metricsScript) fail() {
 	noError(s.T, s.client.Create(s.Context(), broken))
 	s.await("operator_ec2nodeclass_status_condition_count", `name="broken"`, `status="False"`)
 	noError(s.T, s.client.Delete(s.Context(), broken))
+	inUse := s.instanceOf("general") // its pods keep it from being removed as empty
 	noError(s.T, s.sim.Inject(
 		awssim.Fault{Kind: awssim.FaultShort, CapacityType: karpenterv1.CapacityTypeSpot, For: metav1.Duration{Duration: 20 * time.Second}},
 		// The SDK asks three times: of up to four calls at once, one fails for sure.
 		awssim.Fault{Kind: awssim.FaultError, Operation: "ec2:TerminateInstances", Times: 9},
-		awssim.Fault{Kind: awssim.FaultMaintenance, Count: 1, Delay: metav1.Duration{Duration: time.Hour}},
+		awssim.Fault{Kind: awssim.FaultMaintenance, Count: 1, Target: inUse, Delay: metav1.Duration{Duration: time.Hour}},
 	))
 	deploy(s, s.client, 20)
-	awaitRunning(s, s.client, 20+6)
+	awaitRunningWithin(s, 2*patience, s.client, 20+6)
+	s.explainFailed()
 	s.await("karpenter_cloudprovider_instance_launch_failures_total")
 	s.await("karpenter_interruption_instance_status_unhealthy_total", "event_status") // EC2 is asked every minute
+}
+
+// instanceOf returns an instance of a pool. It is not on its way out.
+func (s *metricsScript) instanceOf(pool string) (id string) {
+	s.Helper()
+	testkit.Eventually(s, patience, func() error {
+		var claims karpenterv1.NodeClaimList
+		if err := s.client.List(s.Context(), &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: pool}); err != nil {
+			return err
+		}
+		for i := range claims.Items {
+			if nc := &claims.Items[i]; nc.DeletionTimestamp == nil && is(nc, karpenterv1.ConditionTypeInitialized) {
+				id = path.Base(nc.Status.ProviderID)
+				return nil
+			}
+		}
+		return fmt.Errorf("pool %s has no node that is initialized: %d NodeClaims", pool, len(claims.Items))
+	})
+	return id
+}
+
+// explainFailed asks about a NodeClaim that got no instance and is gone. It says why, and what is done next.
+func (s *metricsScript) explainFailed() {
+	s.Helper()
+	claim := regexp.MustCompile(`"message":"deleting nodeclaim".*"claim":"([^"]+)".*"reason":"insufficient_capacity"`).FindStringSubmatch(s.process.String())
+	if claim == nil {
+		s.Fatal("no NodeClaim was deleted for lack of capacity")
+	}
+	said := expect(s.T, 0, "explain", "nodeclaim", claim[1], "--address", s.process.address("debug"))
+	for _, want := range []string{"launch failed (no capacity)", "InsufficientInstanceCapacity", "its pods are planned again", "launched for "} {
+		if !strings.Contains(said, want) {
+			s.Errorf("explain says\n%s\nwant %s", said, want)
+		}
+	}
 }
 
 // replace has instances interrupted, terminated and drifted.
@@ -186,7 +223,7 @@ func (s *metricsScript) replace() {
 	noError(s.T, s.sim.Inject(awssim.Fault{Kind: awssim.FaultInterrupt, Count: 1}))
 	s.await("karpenter_interruption_received_messages_total", "spot_interrupted")
 	s.await("karpenter_interruption_deleted_messages_total")
-	noError(s.T, s.sim.Inject(awssim.Fault{Kind: awssim.FaultTerminate, Count: 1}))
+	noError(s.T, s.sim.Inject(awssim.Fault{Kind: awssim.FaultTerminate, Count: 1, Target: s.instanceOf(staticName)}))
 	np := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	noError(s.T, s.client.Patch(s.Context(), np, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"metadata":{"labels":{"generation":"2"}}}}}`))))
 	s.await("karpenter_nodeclaims_disrupted_total", "drifted")
