@@ -159,11 +159,13 @@ func LabelsBy(by string) []string {
 }
 
 // FleetOf returns every node, with some of its labels: pools by name, those without a pool last, nodes by name.
-func FleetOf(s *State, labels ...string) Fleet {
-	r, f := newReader(s), Fleet{Head: s.head("Fleet"), Pools: []FleetPool{}}
+func FleetOf(s *State, labels ...string) Fleet { return fleetOf(newReader(s), labels...) }
+
+func fleetOf(r *reader, labels ...string) Fleet {
+	f := Fleet{Head: r.head("Fleet"), Pools: []FleetPool{}}
 	at := map[string]int{}
-	for i := range s.Snapshot.Nodes {
-		n := &s.Snapshot.Nodes[i]
+	for i := range r.Snapshot.Nodes {
+		n := &r.Snapshot.Nodes[i]
 		k, ok := at[n.Pool]
 		if !ok {
 			k = len(f.Pools)

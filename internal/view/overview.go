@@ -55,8 +55,16 @@ func (f Finding) String() string {
 }
 
 // OverviewOf returns the cluster at a glance.
-func OverviewOf(s *State) Overview {
-	r, v := newReader(s), Overview{Head: s.head("Overview"), Pools: len(s.Snapshot.Pools)}
+func OverviewOf(s *State) Overview { return overviewOf(newReader(s)) }
+
+// FleetAndOverviewOf returns both for less than each by itself.
+func FleetAndOverviewOf(s *State) (Fleet, Overview) {
+	r := newReader(s)
+	return fleetOf(r), overviewOf(r)
+}
+
+func overviewOf(r *reader) Overview {
+	s, v := r.State, Overview{Head: r.head("Overview"), Pools: len(r.Snapshot.Pools)}
 	for i := range s.Snapshot.Nodes {
 		n := &s.Snapshot.Nodes[i]
 		if n.Claim == "" {

@@ -99,16 +99,28 @@ func (s *Session) node(text *strings.Builder, i int) {
 	}
 }
 
-// name gives pods the names that a Deployment's have.
+// name gives pods the names that a Deployment's have, and those of one the same constraints, as the mirror does.
 func (s *Session) name(snap *cluster.Snapshot) {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	shared := map[string]*cluster.Constraints{}
+	share := func(c **cluster.Constraints) {
+		app := (*c).Labels["app"]
+		if shared[app] == nil {
+			shared[app] = *c
+		}
+		*c = shared[app]
+	}
 	for i := range snap.Nodes {
 		pods := snap.Nodes[i].Reschedulable
+		for k := range snap.Nodes[i].Pods {
+			share(&snap.Nodes[i].Pods[k].Constraints)
+		}
 		for k := range pods {
 			end := make([]byte, 5)
 			for j := range end {
 				end[j] = letters[s.random.IntN(len(letters))]
 			}
+			share(&pods[k].Constraints)
 			pods[k].Name = fmt.Sprintf("%s-7c9f8d6b5x-%s", pods[k].Constraints.Labels["app"], end)
 		}
 	}

@@ -72,24 +72,30 @@ func (v *Views) since(revision int64) (view.Fleet, view.Overview, int64, error) 
 	if v.Latest.Revision() == revision {
 		return view.Fleet{}, view.Overview{}, revision, nil
 	}
-	fleet, err := v.ask(Question{Name: "fleet"})
-	if err != nil {
-		return view.Fleet{}, view.Overview{}, 0, err
+	if v.renew(); v.state == nil {
+		return view.Fleet{}, view.Overview{}, 0, ErrNotYet
 	}
-	overview, err := v.ask(Question{Name: "overview"})
-	if err != nil {
-		return view.Fleet{}, view.Overview{}, 0, err
+	ofFleet, ofOverview := Question{Name: "fleet"}, Question{Name: "overview"}
+	fleet, hasFleet := v.answers[ofFleet].(view.Fleet)
+	overview, hasOverview := v.answers[ofOverview].(view.Overview)
+	if !hasFleet || !hasOverview {
+		fleet, overview = view.FleetAndOverviewOf(v.state)
+		v.answers[ofFleet], v.answers[ofOverview] = fleet, overview
 	}
-	return fleet.(view.Fleet), overview.(view.Overview), v.revision, nil
+	return fleet, overview, v.revision, nil
 }
 
-// ask is Ask with the lock held.
-func (v *Views) ask(q Question) (any, error) {
+// renew takes the newest state, at most once a second.
+func (v *Views) renew() {
 	if now := v.Now(); v.state == nil || now.Sub(v.stateAt) >= buildEvery || now.Before(v.stateAt) {
 		v.state, v.revision = v.Latest.stateAndRevision()
 		v.stateAt, v.answers = now, map[Question]any{}
 	}
-	if v.state == nil {
+}
+
+// ask is Ask with the lock held.
+func (v *Views) ask(q Question) (any, error) {
+	if v.renew(); v.state == nil {
 		return nil, ErrNotYet
 	}
 	if answer, ok := v.answers[q]; ok {
