@@ -98,7 +98,7 @@ func knownOf(snap *cluster.Snapshot) *known {
 		answers: map[string][]journal.Answer{
 			"pod default/huge":      {{Kind: "pod", Name: "default/huge", Now: "pending, refused", Ends: "an instance type is large enough", Says: []journal.Say{{First: at.Add(-time.Minute), Last: at, Times: 8, Decision: journal.ID{Number: 18, Stamp: "k3f9"}, What: "no node can take it", Details: []string{"pool general: too large"}}}}},
 			"node ip-10-0-2-2":      {{Kind: "node", Name: "ip-10-0-2-2", Pool: "general", Now: "stays", Ends: "PodDisruptionBudget db allows an eviction", Says: []journal.Say{}}},
-			"nodeclaim ip-10-0-1-7": {{Kind: "nodeclaim", Name: "ip-10-0-1-7", Now: "runs pods", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: journal.ID{Number: 16, Stamp: "k3f9"}, What: "launched: the cheapest of 2 offerings"}}}},
+			"nodeclaim ip-10-0-1-7": {{Kind: "nodeclaim", Name: "ip-10-0-1-7", Now: "runs pods", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: journal.ID{Number: 16, Stamp: "k3f9"}, What: "launched: the cheapest of 2 offerings"}, {First: at.Add(-62 * time.Minute), Last: at.Add(-61 * time.Minute), Times: 3, What: "launch failed (RequestLimitExceeded)", Details: []string{"too many requests", "the launch is tried again at 2026-11-21T10:59:00Z"}}}}},
 			"instancetype four":     {{Kind: "instancetype", Name: "four", Now: "launched by general and batch", Facts: []string{"spot in a is short"}}},
 			"web-gone":              {{Kind: "pod", Name: "default/web-gone", Now: "gone", Says: []journal.Say{{First: at.Add(-time.Hour), Last: at.Add(-time.Hour), Times: 1, Decision: journal.ID{Number: 16, Stamp: "k3f9"}, What: "evicted: its node was drifted"}}}},
 		},

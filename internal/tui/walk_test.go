@@ -45,6 +45,7 @@ func TestQuestions(t *testing.T) {
 		"14 why did the bill jump":                                {"$ s", 2, []string{"+0.2000", "1 node to launch"}},
 		"15 which offerings are short, learned from what":         {"a", 1, []string{"four  a     spot      short  Nov 21 12:03:00", "1 time no capacity at a launch"}},
 		"16 who uses the money, by namespace":                     {"w", 1, []string{"default", "$0.5300", "60 %"}},
+		"17 why did a launch fail, how often, what is tried next": {"c down ⏎", 3, []string{"launch failed (RequestLimitExceeded)", "1h1m ago  3 ", "the launch is tried again at"}},
 		"18 where are the holes":                                  {"n s", 2, []string{"sort: waste"}},
 		"19 can it be repeated, can I send it to someone":         {"d ⏎ x", 3, []string{"dovetail replay --id 18.k3f9", "wrote decision 18.k3f9 to decision-18.k3f9.txt"}},
 	} {
