@@ -74,9 +74,10 @@ install-tools: ## build bin/helm (Helm 4), bin/helm3, bin/kubectl and bin/regist
 	@tools/progress.sh "building Helm 3" go -C tools/helm build -v -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@tools/progress.sh "building the registry" go -C tools/image build -v -o ../../bin/registry ./registry
 
+# Tests that start a control plane are those of test-cluster: beside other work at the lowest priority none becomes ready.
 .PHONY: test-sim
 test-sim: ## run the simulations, the large scenarios and the properties in full; then the benchmark's tests
-	{ $(TEST) $(LONG_PACKAGES) && $(BENCH_GO) -C bench test -json -mod=mod ./... ; } | $(REPORT)
+	{ DEVCLUSTER_BIN=none $(TEST) $(LONG_PACKAGES) && $(BENCH_GO) -C bench test -json -mod=mod ./... ; } | $(REPORT)
 
 .PHONY: lint
 lint: ## run the linters of .golangci.yml and go vet

@@ -12,8 +12,8 @@ import (
 // Binary returns the path of a program: devcluster or dovetail, which make build builds, karpenter,
 // which make karpenter builds, image, the directory that make bin/image writes, or helm, helm3, kubectl or registry, which
 // make install-tools builds, or capi, the directory that make bin/capi fills. It is that in the environment variable DEVCLUSTER_BIN and so on, else that in the directory bin of
-// the working directory or the nearest directory above. The test is skipped with -short, and
-// when the variable is not set and the program is not built. It fails when the variable names
+// the working directory or the nearest directory above. The test is skipped with -short, when the variable is "none",
+// and when it is not set and the program is not built. It fails when the variable names
 // a file that does not exist, so that make test-cluster and make test-install, which set them, skip nothing.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
@@ -25,7 +25,7 @@ func Binary(t testing.TB, name string) string {
 		t.Skipf("-short leaves out what needs bin/%s: run make %s", name, target)
 	}
 	path, err := findBinary(name)
-	if errors.Is(err, errNotBuilt) {
+	if errors.Is(err, errNotBuilt) || errors.Is(err, errLeftOut) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -50,11 +50,18 @@ func Unraced(t testing.TB) {
 	}
 }
 
-var errNotBuilt = errors.New("is not built")
+var (
+	errNotBuilt = errors.New("is not built")
+	errLeftOut  = errors.New("leaves out what needs it")
+)
 
 func findBinary(name string) (string, error) {
 	variable := strings.ToUpper(name) + "_BIN"
-	if path := os.Getenv(variable); path != "" {
+	switch path := os.Getenv(variable); path {
+	case "":
+	case "none":
+		return "", fmt.Errorf("%s=none %w", variable, errLeftOut)
+	default:
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%s: %w", variable, err)
 		}
