@@ -64,7 +64,7 @@ var (
 // the world's cloud for them.
 func clusterAPIProvider() provider {
 	return provider{
-		troubles: map[trouble]float64{managementDown: 0.2, writeLost: 0.4, machineDeleted: 0.01}, start: startClusterAPI,
+		troubles: map[trouble]float64{managementDown: 0.2, writeLost: 0.4, machineDeleted: 0.04}, start: startClusterAPI,
 		// It cannot reboot, and knows no images but those of templates.
 		without: []world.Fault{world.Reboots, world.Drift},
 	}
