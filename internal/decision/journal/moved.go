@@ -63,8 +63,12 @@ func movesOf(c *plan.Command, snap *cluster.Snapshot) *awaitedMoves {
 	}
 	again := map[cluster.PodRef]bool{} // pods that something makes anew
 	for i := range snap.Nodes {
-		for k := range snap.Nodes[i].Reschedulable {
-			if r := &snap.Nodes[i].Reschedulable[k]; m.going[snap.Nodes[i].Claim] && r.Controller != "" && r.Buffer == "" {
+		n := &snap.Nodes[i]
+		if !m.going[n.Claim] {
+			continue
+		}
+		for k := range n.Reschedulable {
+			if r := &n.Reschedulable[k]; r.Controller != "" && r.Buffer == "" {
 				again[r.PodRef] = true
 			}
 		}
@@ -109,9 +113,10 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	for i := range snap.Excluded {
 		waiting[ownerOf(snap.Excluded[i].PodRef)] = true
 	}
+	nodes := indexOf(snap)
 	for _, command := range slices.Sorted(maps.Keys(l.moves)) {
 		m := l.moves[command]
-		m.count(snap, command)
+		m.count(nodes, command, snap.At)
 		switch {
 		case m.isKnown(waiting, snap.At):
 			m.At = snap.At
@@ -124,15 +129,39 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	return known
 }
 
-// count counts the pods that came after the command was begun, on the nodes that it meant them for.
-func (m *awaitedMoves) count(snap *cluster.Snapshot, command string) {
-	there, isThere := map[string]int{}, false
+// nodeIndex finds the nodes of a snapshot.
+type nodeIndex struct {
+	byName map[string]*cluster.Node
+	// replacing are those that were launched for a command, by its ID.
+	replacing map[string][]*cluster.Node
+	claims    map[string]bool
+}
+
+func indexOf(snap *cluster.Snapshot) *nodeIndex {
+	x := &nodeIndex{byName: make(map[string]*cluster.Node, len(snap.Nodes)), replacing: map[string][]*cluster.Node{}, claims: make(map[string]bool, len(snap.Nodes))}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		isThere = isThere || m.going[n.Claim]
-		if n.Replaces != command && !m.onto[n.Name] {
-			continue
+		x.byName[n.Name], x.claims[n.Claim] = n, true
+		if n.Replaces != "" {
+			x.replacing[n.Replaces] = append(x.replacing[n.Replaces], n)
 		}
+	}
+	return x
+}
+
+// count counts the pods that came after the command was begun, on the nodes that it meant them for.
+func (m *awaitedMoves) count(nodes *nodeIndex, command string, at time.Time) {
+	there, isThere := map[string]int{}, false
+	for claim := range m.going {
+		isThere = isThere || nodes.claims[claim]
+	}
+	meant := slices.Clone(nodes.replacing[command])
+	for name := range m.onto {
+		if n := nodes.byName[name]; n != nil && n.Replaces != command {
+			meant = append(meant, n)
+		}
+	}
+	for _, n := range meant {
 		for k := range n.Reschedulable {
 			if r := &n.Reschedulable[k]; r.Created.After(m.since) {
 				there[ownerOf(r.PodRef)]++
@@ -142,7 +171,7 @@ func (m *awaitedMoves) count(snap *cluster.Snapshot, command string) {
 	if m.There = 0; isThere {
 		m.goneAt = time.Time{}
 	} else if m.goneAt.IsZero() {
-		m.goneAt = snap.At
+		m.goneAt = at
 	}
 	for owner, planned := range m.planned {
 		m.There += min(planned, there[owner])

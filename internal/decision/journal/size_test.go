@@ -117,7 +117,7 @@ func BenchmarkLeaderChange(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if a := next.Explain(Subject{Kind: KindClaim, Name: f.snap.Nodes[7].Claim}); len(a) != 1 {
+		if a := next.Explain(Subject{Kind: KindNode, Name: f.snap.Nodes[7].Name}); len(a) != 1 {
 			b.Fatalf("the node is explained by %+v", a)
 		}
 		if err := next.WriteFile(io.Discard, killed.kept[len(killed.kept)-1].head.ID); err != nil {

@@ -243,10 +243,19 @@ func (s *site) answerPast(w http.ResponseWriter, r *http.Request) {
 	s.respond(w, r, answer{"decisions", v, err}, &page{Title: "Decisions", Path: "/decisions"})
 }
 
+// decision is what the page of a decision is given. Shown are its first actions; More is how many others there are.
+type decision struct {
+	view.Decision
+	Shown []view.Action
+	More  int
+}
+
 // answerDecision answers with one decision.
 func (s *site) answerDecision(w http.ResponseWriter, r *http.Request) {
 	v, err := s.past.Decision(r.PathValue("id"))
-	s.respond(w, r, answer{"decision", v, err}, &page{Title: "Decision " + r.PathValue("id"), Path: "/decisions"})
+	shown := &decision{Decision: v, Shown: v.Actions[:min(len(v.Actions), actionsMost)]}
+	shown.More = len(v.Actions) - len(shown.Shown)
+	s.respond(w, r, answer{"decision", shown, err}, &page{Title: "Decision " + r.PathValue("id"), Path: "/decisions"})
 }
 
 // refreshOf returns after how many seconds the page is to be read again; 0: never.
@@ -290,7 +299,7 @@ func instantOf(v any) time.Time {
 		return v.At
 	case view.Next:
 		return v.At
-	case view.Decision:
+	case *decision:
 		return v.At
 	case *past:
 		return v.At

@@ -359,6 +359,25 @@ func TestExplainIsBounded(t *testing.T) {
 	}
 }
 
+// TestADecisionIsBounded: the page of a decision has the first of its actions, and says that there are others.
+func TestADecisionIsBounded(t *testing.T) {
+	t.Parallel()
+	h := web.Handler(views(t, small, func(*cluster.Snapshot) {}), manyActions{})
+	body := get(h, "/decision/1.aaaaaa").Body.String()
+	if n := strings.Count(body, `class="u"`); n != 200 || !strings.Contains(body, "And 300 others: <code>dovetail decision 1.aaaaaa</code>") {
+		t.Errorf("the page has %d actions, want 200 and that there are 300 others", n)
+	}
+}
+
+// manyActions is a past with a decision of 500 launches.
+type manyActions struct{ done }
+
+func (d manyActions) Decision(id string) (view.Decision, error) {
+	v, err := d.done.Decision(id)
+	v.Actions = slices.Repeat(v.Actions, 500)
+	return v, err
+}
+
 func TestEveryPageIsATableThatReadersCanFollow(t *testing.T) {
 	t.Parallel()
 	h := site(t, small, func(*cluster.Snapshot) {})
