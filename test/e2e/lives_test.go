@@ -40,6 +40,7 @@ type lives struct {
 	instances  func() (map[string]string, error) // the claim of each instance that the provider has, by provider ID
 	controller *process
 	claims     map[types.UID]bool // all that were ever seen
+	launched   map[string]string  // the provider ID of each claim's instance, of all that were ever seen
 	kills      int
 	next       []string // who is killed next: each program once in a round
 	began      time.Time
@@ -47,7 +48,7 @@ type lives struct {
 
 // newLives returns a cluster whose client is c. Who uses it has it start a controller.
 func newLives(t *testing.T, c client.Client) *lives {
-	l := &lives{t: t, client: c, random: rand.New(rand.NewPCG(*crashSeed, 1)), others: map[string]func(){}, claims: map[types.UID]bool{}, began: time.Now()}
+	l := &lives{t: t, client: c, random: rand.New(rand.NewPCG(*crashSeed, 1)), others: map[string]func(){}, claims: map[types.UID]bool{}, launched: map[string]string{}, began: time.Now()}
 	t.Cleanup(func() {
 		if t.Failed() && l.controller != nil {
 			t.Logf("the last controller: %s", l.controller)
@@ -174,6 +175,14 @@ func (l *lives) observe() *picture {
 	}
 	for i := range p.claims {
 		l.claims[p.claims[i].UID] = true
+	}
+	instances, err := l.instances() // of an error the next observation says more
+	for id, claim := range instances {
+		if before := l.launched[claim]; err == nil && id != "" && before != id {
+			if l.launched[claim] = id; before != "" {
+				l.t.Errorf("claim %s has had the instances %s and %s", claim, before, id)
+			}
+		}
 	}
 	return p
 }

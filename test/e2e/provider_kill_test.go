@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/remote/serve"
 	"github.com/dovetail-sh/dovetail/internal/operator"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
@@ -124,6 +125,21 @@ func serveInGo(l *lives, cluster *testkit.Cluster, address string) {
 	}
 }
 
+// lateAnswers is a rack that launches at once and answers later, as clouds do: a kill between the two is likely.
+type lateAnswers struct{ *rack.Provider }
+
+// Launch launches, and answers half a second later.
+func (l lateAnswers) Launch(ctx context.Context, requests []cloud.LaunchRequest) []cloud.LaunchResult {
+	results := l.Provider.Launch(ctx, requests)
+	timer := time.NewTimer(500 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return results
+}
+
 // serveRackAlone is a process of its own that serves the provider rack.
 func serveRackAlone(address, kubeconfig string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -145,7 +161,7 @@ func serveRackAlone(address, kubeconfig string) error {
 		return err
 	}
 	server := grpc.NewServer()
-	serve.New(rack.New(c), serve.Options{Epoch: fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()), ClusterUID: string(system.UID)}).Register(server)
+	serve.New(lateAnswers{rack.New(c)}, serve.Options{Epoch: fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()), ClusterUID: string(system.UID)}).Register(server)
 	context.AfterFunc(ctx, server.Stop)
 	fmt.Printf("listening on %s\n", address)
 	return server.Serve(listener)
