@@ -2,6 +2,8 @@ package journal
 
 import (
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -13,6 +15,8 @@ const (
 	// failuresMost bounds how many failures wait for the decision that made their NodeClaim, and failureWaits how long.
 	failuresMost = 1000
 	failureWaits = time.Minute
+	// messageMost is how many bytes of a cloud's message are kept.
+	messageMost = 1000
 )
 
 // launchFailure is the answer to a launch that there is no instance.
@@ -22,27 +26,53 @@ type launchFailure struct {
 	answer lifecycle.Answer
 }
 
+// launchFailures are failures that the writer has not taken yet. They have no place among the decisions: hundreds may come at once.
+type launchFailures struct {
+	mu   sync.Mutex
+	list []*launchFailure
+	wake chan struct{} // there are some
+}
+
 // LaunchFailed hands in the answer to the launch of a NodeClaim that there is no instance, and returns at once. It is in the
 // timelines of the NodeClaim and of the pods that were planned for it.
 func (j *Journal) LaunchFailed(claim string, at time.Time, answer lifecycle.Answer) {
 	if j == nil {
 		return
 	}
+	answer.Message = shortened(answer.Message)
+	j.failing.mu.Lock()
+	if len(j.failing.list) < failuresMost {
+		j.failing.list = append(j.failing.list, &launchFailure{claim, at, answer})
+	}
+	j.failing.mu.Unlock()
 	select {
-	case j.queue <- handed{failure: &launchFailure{claim, at, answer}}:
+	case j.failing.wake <- struct{}{}:
 	default:
 	}
 }
 
-// takeFailure notes a failure.
-func (j *Journal) takeFailure(f *launchFailure) {
+// shortened returns the beginning of a long message: it is kept for each pod.
+func shortened(message string) string {
+	if len(message) <= messageMost {
+		return message
+	}
+	return strings.ToValidUTF8(message[:messageMost], "") + "…"
+}
+
+// takeFailures notes the failures that were handed in.
+func (j *Journal) takeFailures() {
 	j.writing.Lock()
 	defer j.writing.Unlock()
+	j.failing.mu.Lock()
+	list := j.failing.list
+	j.failing.list = nil
+	j.failing.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
 	j.locked(func() {
-		if len(j.failures) < failuresMost {
-			j.failures = append(j.failures, f)
-		}
-		j.failed(f.at)
+		j.failures = append(j.failures, list[:min(len(list), failuresMost-len(j.failures))]...)
+		j.failed(list[len(list)-1].at)
 	})
 	j.toDisk(timelineLine(j.lines.written()))
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,4 +76,27 @@ func TestWhyLaunchesFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("after a restart", again.Explain)
+}
+
+// TestManyFailuresTakeNoPlaceFromDecisions: a cloud that refuses hundreds of launches at once, with long messages, has no decision
+// dropped, and what is kept is short.
+func TestManyFailuresTakeNoPlaceFromDecisions(t *testing.T) {
+	t.Parallel()
+	at := story.Now()
+	j, _ := keep(t, Options{})
+	for range 2 * failuresMost {
+		j.LaunchFailed("a", at.Add(time.Second), lifecycle.Answer{State: lifecycle.AnswerNoCapacity, Message: strings.Repeat("é", messageMost)})
+	}
+	d := launched(at, []string{"a"}, []string{"p"})
+	j.Add(d, j.Identify(d))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	j.Run(ctx)
+	if len(j.kept) != 1 {
+		t.Errorf("%d decisions are kept, want one", len(j.kept))
+	}
+	answers := j.Explain(Subject{Kind: KindClaim, Name: "a"})
+	if len(answers) != 1 || len(answers[0].Says) != 2 || len(answers[0].Says[0].Details[0]) > messageMost+len("…") {
+		t.Errorf("of the claim it is said %.300v", answers)
+	}
 }

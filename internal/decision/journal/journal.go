@@ -83,6 +83,7 @@ type Journal struct {
 	ids   numbering
 	// arrivals wait for the next decision.
 	arrivals arrivals
+	failing  launchFailures
 	// snapshots is how many of those in the queue have their snapshots.
 	snapshots atomic.Int64
 	disk      *disk // nil: none
@@ -104,10 +105,9 @@ type Journal struct {
 	live Live
 }
 
-// handed is a decision in the queue, or the failure of a launch. A decision that is short has no snapshot but its time, and says
+// handed is a decision in the queue. One that is short has no snapshot but its time, and says
 // how many pods and nodes there were.
 type handed struct {
-	failure        *launchFailure
 	decision       *record.Decision
 	id             ID
 	isShort        bool
@@ -137,7 +137,7 @@ func Open(opts Options) (*Journal, error) {
 	j := &Journal{
 		opts: opts, queue: make(chan handed, queueMax), ids: numbering{newest: map[asker]numbered{}}, store: newStore(memory),
 		last: map[asker]*last{}, lines: newTimelines(int(min(statementsMax, memory/statementBytes))), seen: map[record.Loop]*cluster.Snapshot{},
-		awaiting: newAwaiting(),
+		awaiting: newAwaiting(), failing: launchFailures{wake: make(chan struct{}, 1)},
 	}
 	if opts.Dir == "" {
 		return j, nil
@@ -182,6 +182,9 @@ func (j *Journal) Run(ctx context.Context) {
 		case h := <-j.queue:
 			j.take(h)
 			continue
+		case <-j.failing.wake:
+			j.takeFailures()
+			continue
 		case <-ctx.Done():
 		}
 		break
@@ -195,6 +198,7 @@ func (j *Journal) Run(ctx context.Context) {
 		}
 		break
 	}
+	j.takeFailures()
 	j.writing.Lock()
 	defer j.writing.Unlock()
 	j.mu.Lock()
@@ -206,12 +210,8 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 }
 
-// take writes one decision, or counts it, or notes the failure of a launch.
+// take writes one decision, or counts it.
 func (j *Journal) take(h handed) {
-	if h.failure != nil {
-		j.takeFailure(h.failure)
-		return
-	}
 	if !h.isShort {
 		j.snapshots.Add(-1)
 	}
