@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
@@ -47,8 +48,27 @@ type Harness struct {
 	// Registered: an instance joins with the labels of its request and those that its kubelet
 	// knows; the rest, and annotations, come with its registration.
 	Registered bool
-	// Node waits until an instance has joined and returns its Node.
+	// Node waits until an instance has joined and its kubelet has reported for the first time, and returns its Node.
 	Node func(t T, instanceID string) *corev1.Node
+}
+
+// ReadyNode waits until the Node of that name is ready in the cluster, and returns it. Its kubelet has written by then
+// what it writes of itself when it starts.
+func ReadyNode(t T, c client.Reader, name string) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{}
+	eventually(t, patience, func() error {
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return fmt.Errorf("node %s is not ready", name)
+	})
+	return node
 }
 
 // request returns a request with a token and claim name of the test's own.

@@ -288,13 +288,8 @@ func harness(t *testing.T, c client.Client) cloudtest.Harness {
 		Provider: newProvider(t, c),
 		Restart:  func(cloudtest.T) cloud.Provider { return newProvider(t, c) },
 		Class:    ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"),
-		Node: func(_ cloudtest.T, id string) *corev1.Node {
-			t.Helper()
-			node := getNode(t, c, id)
-			if node == nil {
-				t.Fatalf("there is no node for %s", id)
-			}
-			return node
+		Node: func(t cloudtest.T, id string) *corev1.Node {
+			return cloudtest.ReadyNode(t, c, strings.TrimPrefix(id, "kwok://"))
 		},
 	}
 }

@@ -63,9 +63,13 @@ func TestConformanceOnACluster(t *testing.T) {
 	t.Parallel()
 	c := realCluster(t)
 	cloudtest.Run(t, func(t *testing.T) cloudtest.Harness {
-		return harness(t, c, func(ct cloudtest.T, c client.Client) cloud.Provider {
+		h := harness(t, c, func(ct cloudtest.T, c client.Client) cloud.Provider {
 			return connect(ct, listen(ct, t, serve.New(newKWOK(ct, c), serve.Options{Epoch: epoch(), ClusterUID: here.UID, IDPrefix: "kwok://"})), c)
 		})
+		h.Node = func(t cloudtest.T, id string) *corev1.Node {
+			return cloudtest.ReadyNode(t, c, strings.TrimPrefix(id, "kwok://"))
+		}
+		return h
 	})
 }
 
@@ -77,13 +81,7 @@ func harness(t cloudtest.T, c client.Client, provider func(cloudtest.T, client.C
 		Provider: provider(t, c),
 		Restart:  func(t cloudtest.T) cloud.Provider { return provider(t, c) },
 		Class:    ref("default"), Missing: ref("missing"), Unready: ref("unready"), Slow: ref("slow"),
-		Node: func(t cloudtest.T, id string) *corev1.Node {
-			node := &corev1.Node{}
-			if err := c.Get(t.Context(), client.ObjectKey{Name: strings.TrimPrefix(id, "kwok://")}, node); err != nil {
-				t.Fatalf("node of %s: %v", id, err)
-			}
-			return node
-		},
+		Node: nodeOf(c),
 	}
 }
 

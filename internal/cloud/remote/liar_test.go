@@ -346,6 +346,7 @@ func TestEachLieIsCaught(t *testing.T) {
 	}
 }
 
+// nodeOf returns what gets the Node of an instance in a cluster without kubelets.
 func nodeOf(c client.Client) func(cloudtest.T, string) *corev1.Node {
 	return func(t cloudtest.T, id string) *corev1.Node {
 		node := &corev1.Node{}
