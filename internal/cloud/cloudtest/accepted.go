@@ -34,7 +34,7 @@ func accepted(t T, h Harness, class cloud.ClassRef) (cloud.LaunchRequest, cloud.
 func decided(t T, h Harness, id string) (instance, restarted cloud.Instance) {
 	t.Helper()
 	again := h.Restart(t)
-	eventually(t, patience, func() (err error) {
+	eventually(t, func() (err error) {
 		if instance, err = h.Provider.Get(t.Context(), id); err == nil {
 			restarted, err = again.Get(t.Context(), id)
 		}

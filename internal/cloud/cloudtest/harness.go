@@ -57,7 +57,7 @@ type Harness struct {
 func ReadyNode(t T, c client.Reader, name string) *corev1.Node {
 	t.Helper()
 	node := &corev1.Node{}
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func end(t T, p cloud.Provider, id string) {
 // terminated terminates an instance and waits until it is gone for good.
 func terminated(t T, p cloud.Provider, id string) {
 	t.Helper()
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		err := p.Terminate(t.Context(), id)
 		switch {
 		case errors.Is(err, cloud.ErrNotFound):

@@ -49,7 +49,7 @@ func rebooted(t T, h Harness) {
 func awaitBoot(t T, h Harness, before *corev1.Node) *corev1.Node {
 	t.Helper()
 	var after *corev1.Node
-	eventually(t, patience, func() error {
+	eventually(t, func() error {
 		after = h.Node(t, before.Spec.ProviderID)
 		if id := after.Status.NodeInfo.BootID; id == "" || id == before.Status.NodeInfo.BootID {
 			return fmt.Errorf("the boot ID of %s is %q, as before", before.Name, id)

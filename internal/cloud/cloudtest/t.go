@@ -25,9 +25,9 @@ type T interface {
 const pollEvery = 20 * time.Millisecond
 
 // eventually repeats a check until it returns nil, and fails the test if that takes too long.
-func eventually(t T, within time.Duration, check func() error) {
+func eventually(t T, check func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -38,7 +38,7 @@ func eventually(t T, within time.Duration, check func() error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatal(fmt.Sprintf("not so after %s: %v", within, err))
+			t.Fatal(fmt.Sprintf("not so after %s: %v", patience, err))
 		case <-tick.C:
 		}
 	}
