@@ -120,6 +120,7 @@ func BenchmarkFleet(b *testing.B) {
 		}
 		b.ReportMetric(float64(j.pieces.bytes), "B-kept")
 	})
+	j.takeNow(f.next())
 	b.Run("keep", func(b *testing.B) {
 		before, n := j.pieces.bytes+j.bytes, 0
 		for b.Loop() {

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
@@ -76,9 +77,11 @@ type same struct {
 
 // writtenPiece is a piece as a file has it, after those from which it is made.
 type writtenPiece struct {
-	Number int64  `json:"n"`
-	Base   int64  `json:"base,omitempty"`
-	Body   []byte `json:"body"`
+	Number int64 `json:"n"`
+	Base   int64 `json:"base,omitempty"`
+	// Dictionary: the body is compressed with the text of the base as its dictionary.
+	Dictionary bool   `json:"dictionary,omitempty"`
+	Body       []byte `json:"body"`
 }
 
 // line is one line of a journal; one of Decision, Same, Landed, Pieces, Timeline and Refusals is there.
@@ -119,7 +122,7 @@ const pieceLine = 256 << 10
 func pieceLines(list []*piece) (out []byte, err error) {
 	l, size := &line{}, 0
 	for i, p := range list {
-		w := writtenPiece{Number: p.number, Body: p.body}
+		w := writtenPiece{Number: p.number, Dictionary: p.hasDictionary, Body: p.body}
 		if p.base != nil {
 			w.Base = p.base.number
 		}
@@ -208,10 +211,13 @@ func headOf(d *record.Decision, id ID, version string) Head {
 	return h
 }
 
-// compress packs a record: fast, because a controller does it all the time.
+// bodyLevel is how thoroughly records are compressed, of 9.
+const bodyLevel = 6
+
+// compress packs a record.
 func compress(text []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	w, err := gzip.NewWriterLevel(&b, bodyLevel)
 	if err != nil {
 		return nil, err
 	}

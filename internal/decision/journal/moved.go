@@ -149,12 +149,26 @@ func indexOf(snap *cluster.Snapshot) *nodeIndex {
 	return x
 }
 
+// haveOneOf reports whether one of the NodeClaims is there.
+func (x *nodeIndex) haveOneOf(claims map[string]bool) bool {
+	for claim := range claims {
+		if x.claims[claim] {
+			return true
+		}
+	}
+	return false
+}
+
 // count counts the pods that came after the command was begun, on the nodes that it meant them for.
 func (m *awaitedMoves) count(nodes *nodeIndex, command string, at time.Time) {
-	there, isThere := map[string]int{}, false
-	for claim := range m.going {
-		isThere = isThere || nodes.claims[claim]
+	if m.There = 0; nodes.haveOneOf(m.going) {
+		m.goneAt = time.Time{}
+		return // what came already is counted when its nodes have gone
 	}
+	if m.goneAt.IsZero() {
+		m.goneAt = at
+	}
+	there := map[string]int{}
 	meant := slices.Clone(nodes.replacing[command])
 	for name := range m.onto {
 		if n := nodes.byName[name]; n != nil && n.Replaces != command {
@@ -167,11 +181,6 @@ func (m *awaitedMoves) count(nodes *nodeIndex, command string, at time.Time) {
 				there[ownerOf(r.PodRef)]++
 			}
 		}
-	}
-	if m.There = 0; isThere {
-		m.goneAt = time.Time{}
-	} else if m.goneAt.IsZero() {
-		m.goneAt = at
 	}
 	for owner, planned := range m.planned {
 		m.There += min(planned, there[owner])

@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"cmp"
-	"compress/flate"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/flate"
 )
 
 const (
@@ -19,11 +20,11 @@ const (
 	// pieceMax bounds the text of one piece.
 	pieceMax = 64 << 20
 	// basesMax is how many pieces a text may be made from, one after the other.
-	basesMax = 2
+	basesMax = 16
 	// A difference is kept in the place of a text if it has at most so much of it.
 	differenceMax = 0.6
-	// shortMax is up to which length a text is short.
-	shortMax = 2 << 10
+	// level is how thoroughly texts are compressed, of 9.
+	level = 2
 	// textsMax bounds how much text of pieces is remembered while differences are made.
 	textsMax = 1 << 20
 )
@@ -33,7 +34,9 @@ type piece struct {
 	number int64
 	base   *piece // nil: none
 	body   []byte
-	refs   []*piece
+	// hasDictionary: the text of base is the dictionary with which the body is compressed.
+	hasDictionary bool
+	refs          []*piece
 	// used is the newest round whose decision needs it.
 	used int64
 	// file is the newest file on disk that has it.
@@ -110,10 +113,10 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 	s.last++
 	p := &piece{number: s.last, sum: key}
 	kind, _, _ := strings.Cut(name, "/")
-	changes := text
+	var dictionary, changes []byte
 	for _, root := range []string{name, kind} {
 		base := s.roots[root]
-		if base == nil || s.all[base.number] != base {
+		if base == nil || s.all[base.number] != base || base.depth() == basesMax {
 			continue
 		}
 		from, err := s.textOf(base)
@@ -121,7 +124,7 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 			continue
 		}
 		if d := difference(from, text); float64(len(d)) < differenceMax*float64(len(text)) || root != name && len(d) < len(text) {
-			p.base, changes = base, d
+			p.base, p.hasDictionary, dictionary, changes = base, true, from, d
 			break
 		}
 	}
@@ -133,10 +136,9 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 			p.refs = append(p.refs, to)
 		}
 	}
-	p.body = s.pack(changes)
-	if p.base == nil || p.base != s.roots[name] {
-		s.setRoot(name, kind, p)
-	}
+	p.body = s.pack(changes, dictionary)
+	s.remember(p, text) // the next text of the name is compared with it
+	s.setRoot(name, kind, p)
 	s.all[p.number], s.bySum[key] = p, p
 	s.bytes += p.size()
 	s.fresh = append(s.fresh, p)
@@ -146,9 +148,7 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 
 // setRoot lets later texts of the name be kept as differences from the piece.
 func (s *pieces) setRoot(name, kind string, p *piece) {
-	if p.depth() < basesMax {
-		s.roots[name] = p
-	}
+	s.roots[name] = p
 	if old := s.roots[kind]; p.base == nil && (old == nil || s.all[old.number] != old) {
 		s.roots[kind] = p
 	}
@@ -184,38 +184,33 @@ func sorted(some map[int64]*piece) []*piece {
 
 // packer compresses texts and makes texts of pieces.
 type packer struct {
-	out bytes.Buffer
-	// fast is for short texts: to begin another text takes thorough long.
-	fast, thorough *flate.Writer
-	reader         io.ReadCloser
-	texts          map[*piece][]byte
-	held           int
+	out    bytes.Buffer
+	writer *flate.Writer
+	reader io.ReadCloser
+	texts  map[*piece][]byte
+	held   int
 }
 
 func newPacker() packer {
 	return packer{reader: flate.NewReader(bytes.NewReader(nil)), texts: map[*piece][]byte{}}
 }
 
-func (k *packer) pack(text []byte) []byte {
-	w, level := &k.fast, flate.BestSpeed
-	if len(text) > shortMax {
-		w, level = &k.thorough, flate.DefaultCompression
-	}
-	k.out.Reset()
-	if *w == nil {
+func (k *packer) pack(text, dictionary []byte) []byte {
+	if k.writer == nil { // who only reads needs none
 		var err error
-		if *w, err = flate.NewWriter(nil, level); err != nil {
-			panic(err) // the levels are constants
+		if k.writer, err = flate.NewWriter(nil, level); err != nil {
+			panic(err) // the level is a constant
 		}
 	}
-	(*w).Reset(&k.out)
-	_, _ = (*w).Write(text) // into memory
-	_ = (*w).Close()
+	k.out.Reset()
+	k.writer.ResetDict(&k.out, dictionary)
+	_, _ = k.writer.Write(text) // into memory
+	_ = k.writer.Close()
 	return bytes.Clone(k.out.Bytes())
 }
 
-func (k *packer) unpack(body []byte) ([]byte, error) {
-	if err := k.reader.(flate.Resetter).Reset(bytes.NewReader(body), nil); err != nil { //nolint:forcetypeassert // it says so
+func (k *packer) unpack(body, dictionary []byte) ([]byte, error) {
+	if err := k.reader.(flate.Resetter).Reset(bytes.NewReader(body), dictionary); err != nil { //nolint:forcetypeassert // it says so
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(k.reader, pieceMax+1))
@@ -240,7 +235,11 @@ func (k *packer) textOf(p *piece) ([]byte, error) {
 			return nil, err
 		}
 	}
-	changes, err := k.unpack(p.body)
+	var dictionary []byte
+	if p.hasDictionary {
+		dictionary = from
+	}
+	changes, err := k.unpack(p.body, dictionary)
 	if err != nil {
 		return nil, fmt.Errorf("unpack piece %d: %w", p.number, err)
 	}
@@ -248,12 +247,17 @@ func (k *packer) textOf(p *piece) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("piece %d: %w", p.number, err)
 	}
+	k.remember(p, text)
+	return text, nil
+}
+
+// remember keeps the text of a piece for a while.
+func (k *packer) remember(p *piece, text []byte) {
 	if k.held += len(text); k.held > textsMax {
 		clear(k.texts)
 		k.held = len(text)
 	}
 	k.texts[p] = text
-	return text, nil
 }
 
 // copied begins a run of lines that are taken from the other text: its first line and their number
@@ -263,17 +267,27 @@ const copied = 1
 // difference returns how a text is made from another, line by line.
 func difference(from, text []byte) []byte {
 	var out []byte
-	at := map[string]int{}
-	old := bytes.SplitAfter(from, []byte{'\n'})
-	for i, line := range old {
-		at[string(line)] = i
+	old, lines := bytes.SplitAfter(from, []byte{'\n'}), bytes.SplitAfter(text, []byte{'\n'})
+	if len(from) == 0 {
+		old = nil
 	}
-	lines := bytes.SplitAfter(text, []byte{'\n'})
+	var at map[string]int // where the old lines are; most differences are found without
+	next := 0             // the line of old that probably comes now
 	for i := 0; i < len(lines); {
-		first, ok := at[string(lines[i])]
-		if !ok || len(from) == 0 {
+		first, found := next, next < len(old) && bytes.Equal(lines[i], old[next])
+		isReplaced := !found && i+1 < len(lines) && next+1 < len(old) && bytes.Equal(lines[i+1], old[next+1])
+		if !found && !isReplaced && len(old) > 0 {
+			if at == nil {
+				at = make(map[string]int, len(old))
+				for k, line := range old {
+					at[string(line)] = k
+				}
+			}
+			first, found = at[string(lines[i])]
+		}
+		if !found {
 			out = append(out, lines[i]...)
-			i++
+			i, next = i+1, next+1
 			continue
 		}
 		n := 1
@@ -283,7 +297,7 @@ func difference(from, text []byte) []byte {
 		out = append(out, copied)
 		out = binary.AppendUvarint(out, uint64(first)) //nolint:gosec // an index
 		out = binary.AppendUvarint(out, uint64(n))     //nolint:gosec // a count
-		i += n
+		i, next = i+n, first+n
 	}
 	return out
 }

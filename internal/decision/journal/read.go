@@ -185,7 +185,7 @@ func (f *File) again(s *same) {
 
 func (f *File) addPieces(list []writtenPiece) error {
 	for _, w := range list {
-		p := &piece{number: w.Number, body: w.Body}
+		p := &piece{number: w.Number, hasDictionary: w.Dictionary, body: w.Body}
 		if w.Base != 0 {
 			if p.base = f.pieces[w.Base]; p.base == nil {
 				return fmt.Errorf("piece %d is made from piece %d, which is not there", w.Number, w.Base)

@@ -35,13 +35,16 @@ const sharedMax = 50_000
 type Writer struct {
 	pieces Pieces
 	// doc writes decisions, piece the pieces; whole are piece's forms of what has a piece of its own.
-	doc, piece         *encoder
-	whole              map[reflect.Type]form
-	sameNode, samePool equal
+	doc, piece *encoder
+	whole      map[reflect.Type]form
+	samePool   equal
 	// round counts decisions. refs are those of the piece at hand.
 	round int64
 	refs  []int64
 	nodes map[string]*writtenValue[cluster.Node]
+	// order has what is written of the snapshot's nodes, at their places; nil: nothing. Snapshots that follow one another
+	// have most nodes at the same places.
+	order []*writtenValue[cluster.Node]
 	pools map[string]*writtenValue[cluster.Pool]
 	// shared are constraints and types by pointer, twins by their text: to the core two pointers to
 	// equal constraints are two pod equivalence classes, so they are two pieces.
@@ -72,7 +75,7 @@ type sharedPiece struct {
 
 // NewWriter returns a Writer that has written nothing.
 func NewWriter(pieces Pieces) *Writer {
-	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, sameNode: equalOf(reflect.TypeFor[cluster.Node]()), samePool: equalOf(reflect.TypeFor[cluster.Pool]())}
+	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, samePool: equalOf(reflect.TypeFor[cluster.Pool]())}
 	w.forget()
 	w.doc = &encoder{tables: shared()[:1], forms: map[reflect.Type]form{}}
 	w.doc.own = func(t reflect.Type, _ form) form {
@@ -88,6 +91,7 @@ func NewWriter(pieces Pieces) *Writer {
 }
 
 func (w *Writer) forget() {
+	w.order = nil
 	w.nodes, w.pools = map[string]*writtenValue[cluster.Node]{}, map[string]*writtenValue[cluster.Pool]{}
 	w.shared, w.twins = map[any]*sharedPiece{}, map[string][]*sharedPiece{}
 }
@@ -222,10 +226,22 @@ func (w *Writer) newPointer(v reflect.Value, p any) *sharedPiece {
 // keepNodes says of which nodes of the snapshot the pieces are needed again, before any other piece
 // is looked for.
 func (w *Writer) keepNodes(s *cluster.Snapshot) {
+	last := w.order
+	w.order = make([]*writtenValue[cluster.Node], len(s.Nodes))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		had := w.nodes[n.Name]
-		if had != nil && (!w.sameNode(reflect.ValueOf(&had.value).Elem(), reflect.ValueOf(n).Elem()) || !w.keepDeps(had.deps) || !w.pieces.Use(had.number)) {
+		var had *writtenValue[cluster.Node]
+		if i < len(last) && last[i] != nil && last[i].value.Name == n.Name {
+			had = last[i]
+		} else {
+			had = w.nodes[n.Name]
+		}
+		if had == nil {
+			continue
+		}
+		if sameNode(&had.value, n) && w.keepDeps(had.deps) && w.pieces.Use(had.number) {
+			w.order[i] = had
+		} else {
 			delete(w.nodes, n.Name)
 		}
 	}
@@ -247,14 +263,14 @@ func (w *Writer) nodeList(v reflect.Value) int64 {
 	numbers := make([]int64, v.Len())
 	for i := range numbers {
 		n := v.Index(i).Addr().Interface().(*cluster.Node) //nolint:forcetypeassert // it is a list of those
-		had := w.nodes[n.Name]
+		had := w.order[i]
 		if had == nil {
 			had = &writtenValue[cluster.Node]{value: *n}
 			w.deps = &had.deps
 			text, refs := w.textOf(v.Index(i), v.Type().Elem())
 			w.deps = nil
 			had.number = w.pieces.Put("node/"+n.Name, text, refs)
-			w.nodes[n.Name] = had
+			w.nodes[n.Name], w.order[i] = had, had
 		}
 		numbers[i] = had.number
 	}

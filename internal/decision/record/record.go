@@ -164,10 +164,17 @@ func staysOf(blocked []verdict.Verdict) Stays {
 	if len(blocked) == 0 {
 		return Stays{}
 	}
-	e := newEncoder()
-	e.write(reflect.ValueOf(blocked))
-	sum := sha256.Sum256(e.text)
-	return Stays{len(blocked), hex.EncodeToString(sum[:16])}
+	e, h := newEncoder(), sha256.New()
+	for i := range blocked { // as one list would be written
+		e.text = append(e.text[:0], ',')
+		if i == 0 {
+			e.text[0] = '['
+		}
+		e.write(reflect.ValueOf(&blocked[i]).Elem())
+		_, _ = h.Write(e.text) // never fails
+	}
+	_, _ = h.Write([]byte{']'})
+	return Stays{len(blocked), hex.EncodeToString(h.Sum(nil)[:16])}
 }
 
 // withoutStays returns the decision with Stays in the place of Disruption.Blocked.

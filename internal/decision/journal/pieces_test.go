@@ -1,0 +1,61 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestEveryTextIsReadAsItWasPut puts texts of some names that change line by line, more often than texts are made from
+// one another, and drops some.
+func TestEveryTextIsReadAsItWasPut(t *testing.T) {
+	t.Parallel()
+	line := rapid.SampledFrom([]string{"a", "b", "c", "", "a long line of one and the same text"})
+	rapid.Check(t, func(t *rapid.T) {
+		p, texts, newest := newPieces(), map[int64][]byte{}, map[string][][]byte{}
+		for i := range rapid.IntRange(1, 3*basesMax).Draw(t, "texts") {
+			p.begin()
+			name := rapid.SampledFrom([]string{"node/a", "node/b", "nodes"}).Draw(t, "name")
+			lines := newest[name]
+			if len(lines) == 0 || rapid.IntRange(0, 9).Draw(t, "anew") == 0 {
+				lines = nil
+				for _, l := range rapid.SliceOfN(line, 1, 12).Draw(t, "lines") {
+					lines = append(lines, []byte(l))
+				}
+			}
+			at := rapid.IntRange(0, len(lines)-1).Draw(t, "at")
+			changed := append(append([][]byte(nil), lines[:at]...), fmt.Appendf(nil, "line %d", i))
+			changed = append(changed, lines[min(len(lines), at+rapid.IntRange(0, 2).Draw(t, "goes")):]...)
+			newest[name] = changed
+			text := bytes.Join(changed, []byte{'\n'})
+			texts[p.Put(name, text, nil)] = text
+			if rapid.IntRange(0, 9).Draw(t, "drops") == 0 {
+				p.drop(p.round)
+			}
+		}
+		fresh := newPacker() // as who reads a file
+		for number, want := range texts {
+			if p.all[number] == nil {
+				continue
+			}
+			got, err := fresh.textOf(p.all[number])
+			if err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("piece %d: %q, %v, want %q", number, got, err, want)
+			}
+		}
+	})
+}
+
+// TestAPieceWithoutADictionaryIsRead: files have had such ones.
+func TestAPieceWithoutADictionaryIsRead(t *testing.T) {
+	t.Parallel()
+	k := newPacker()
+	from, text := []byte("one\ntwo\nthree"), []byte("one\n2\nthree")
+	base := &piece{number: 1, body: k.pack(from, nil)}
+	got, err := k.textOf(&piece{number: 2, base: base, body: k.pack(difference(from, text), nil)})
+	if err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%q, %v, want %q", got, err, text)
+	}
+}
