@@ -44,11 +44,16 @@ func (f *journalFlags) plans(ctx context.Context, cmd *cobra.Command) (*journal.
 }
 
 // whole returns a decision of a controller with its snapshot; nil: that is not kept any more.
-func (f *pastFlags) whole(ctx context.Context, id journal.ID) (*record.Decision, error) {
+func (f *journalFlags) whole(ctx context.Context, id journal.ID) (*record.Decision, error) {
 	file, err := f.one(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	return wholeOf(file, id)
+}
+
+// wholeOf returns a decision of a file with its snapshot; nil: that is not kept any more.
+func wholeOf(file *journal.File, id journal.ID) (*record.Decision, error) {
 	e, err := file.Find(id)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
+	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/decision/simulate"
 )
 
@@ -22,6 +23,7 @@ const answerMost = 64 << 20
 func newExplain() *cobra.Command {
 	var from journalFlags
 	var output, namespace string
+	var types bool
 	cmd := &cobra.Command{
 		Use:   "explain [KIND] NAME",
 		Short: "Say why a pod is where it is, and why a node was launched, stays or goes",
@@ -31,7 +33,8 @@ would end that. Below stands what was decided about it, the newest first: the ta
 or why no node can take it (the nearest miss of each pool), since when, and how often; what a node
 was launched for, why it stays, or why it is removed; what was launched from a NodePool; where a
 CapacityBuffer has room. Of a workload the pods are counted by what they wait for; of an instance type
-it is said which pools launch it, for how much, and what is short.
+it is said which pools launch it, for how much, and what is short. With --types it is said of a node or NodeClaim why it
+is of its instance type: which types hold its pods, and why each cheaper one was passed over.
 
 The name is NAME, NAMESPACE/NAME, KIND NAME or KIND/NAME. The kinds are pod, node, nodeclaim, nodepool,
 capacitybuffer, type, deployment, statefulset, daemonset, replicaset and job, and their short forms.
@@ -46,6 +49,7 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
   dovetail explain shop/web-7x2kq --address http://localhost:9090
   dovetail explain node/general-9f6mz --journal /var/lib/dovetail
   dovetail explain deployment web -n shop
+  dovetail explain nodeclaim general-9f6mz --types
   dovetail explain nodepool/baseline
   dovetail explain type m7g.large
   dovetail explain capacitybuffer/shop/headroom
@@ -63,6 +67,11 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 			if err != nil {
 				return err
 			}
+			if types {
+				if err := from.rank(cmd.Context(), answers, cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
 			if output == simulate.JSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
 				enc.SetIndent("", "  ")
@@ -75,7 +84,41 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 	from.addController(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "namespace of the pod, workload or CapacityBuffer; empty: any")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table or json")
+	cmd.Flags().BoolVar(&types, "types", false, "of a node or NodeClaim: which instance types hold its pods, and why each cheaper one was passed over")
 	return cmd
+}
+
+// rank adds to answers about nodes why they are of their instance types.
+func (f *journalFlags) rank(ctx context.Context, answers []journal.Answer, stderr io.Writer) error {
+	for i := range answers {
+		id, ok := answers[i].LaunchedBy()
+		if !ok {
+			return &statusError{fmt.Errorf("--types: no decision is known to have launched %s %s; leave the flag out", answers[i].Kind, answers[i].Name), statusNoSubject}
+		}
+		d, err := f.decisionOf(ctx, id, stderr)
+		if err == nil && d == nil {
+			err = &statusError{fmt.Errorf("the snapshot of decision %s is not kept any more", id), statusNoSubject}
+		}
+		if err == nil {
+			err = answers[i].Rank(d)
+		}
+		if err != nil {
+			return fmt.Errorf("--types: %w", err)
+		}
+	}
+	return nil
+}
+
+// decisionOf returns a decision with its snapshot; nil: that is not kept any more.
+func (f *journalFlags) decisionOf(ctx context.Context, id journal.ID, stderr io.Writer) (*record.Decision, error) {
+	if f.path == "" {
+		return f.whole(ctx, id)
+	}
+	file, err := f.read(ctx, stderr)
+	if err != nil {
+		return nil, err
+	}
+	return wholeOf(file, id)
 }
 
 // parseSubject reads what a command is asked about, which may be in a namespace.

@@ -112,6 +112,7 @@ func TestTwentyQuestions(t *testing.T) {
 		{"3 is the autoscaler healthy", "status" + at, "needs a look"},
 		{"4 what happened in the last hour", "history --since 2026-11-21" + at, "general-1"},
 		{"5 why this type", "explain claim general-1" + at, "eight at $0.4000 per hour"},
+		{"5 why not a cheaper type", "explain claim general-1 --types" + at, "too small: it has 2 of 8 cpu"},
 		{"5 why this zone, spot", "explain type small" + at, "spot in a at $0.0400 per hour, not available now"},
 		{"6 what do we pay, and how far from the least", "status" + at, "/h"},
 		{"7 what will it do next, and when", "next" + at, "old-1"},

@@ -31,6 +31,8 @@ type Answer struct {
 	Facts []string `json:"facts,omitempty"`
 	// Says are what was decided about it, the newest first.
 	Says []Say `json:"says"`
+	// Ranking says why it was launched as the instance type that it is; nil: that was not asked for.
+	Ranking *Ranking `json:"ranking,omitempty"`
 }
 
 // Say is one thing that was decided, as long as it was said again and again.

@@ -12,7 +12,7 @@
 // It may import the core and decision/record. Read journal.go first, then store.go (what is kept),
 // line.go (how it is written), timeline.go, landed.go and moved.go (where the pods of launches and of commands
 // went), arrival.go (how long they waited for what), pieces.go, disk.go, read.go and recall.go (files), explain.go and node.go (what a decision says),
-// subject.go (what can be asked about), ask.go (answers), serve.go (HTTP).
+// subject.go (what can be asked about), ask.go (answers), types.go (why an instance type was chosen), serve.go (HTTP).
 package journal
 
 import (

@@ -68,7 +68,7 @@ func (x *speaker) removals() {
 		}
 		if id := p.Commands[i].ID; id != "" && len(p.Commands[i].Launch) > 0 {
 			launched, _ := x.of(identity{Kind: kindCommand, Name: id})
-			x.say(launched, fmt.Sprintf("launched by command %d (%s)", i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
+			x.say(launched, fmt.Sprintf(launchedByCommand, i+1, p.Commands[i].Reason), worth(&p.Commands[i]))
 		}
 	}
 	for i := range p.Undos {

@@ -46,6 +46,11 @@ func (a *Answer) print(w io.Writer, now time.Time) error {
 	for _, f := range a.Facts {
 		fmt.Fprintln(w, "  "+f)
 	}
+	if a.Ranking != nil {
+		if err := a.Ranking.print(w); err != nil {
+			return err
+		}
+	}
 	if len(a.Says) == 0 && a.Now != "" {
 		return nil
 	}
