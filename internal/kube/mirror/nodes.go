@@ -49,6 +49,7 @@ type node struct {
 	hasPods bool
 	// hasLimits: the number of volumes that the node can attach is known.
 	hasLimits bool
+	limited   limitedRoom
 	// hasClaims: some of its pods have volume claims.
 	hasClaims bool
 

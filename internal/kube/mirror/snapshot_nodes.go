@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -32,7 +33,7 @@ func (b *builder) addNodes() {
 		if why := held[n.name]; why != "" && (v.DoNotDisrupt == "" || v.DoNotDisruptByPods) {
 			v.DoNotDisrupt, v.DoNotDisruptByPods = why, false
 		}
-		limited := b.limit(v, limits[typeOf{v.Pool, v.Labels[label.InstanceType]}])
+		limited := b.limit(v, n, limits[typeOf{v.Pool, v.Labels[label.InstanceType]}])
 		b.attach(v, n, limited)
 		b.addPlanned(v, plannedFor)
 	}
@@ -57,18 +58,30 @@ func typeLimits(pools []cluster.Pool) map[typeOf]quantity.List {
 
 // limit adds how many volumes a node can attach by its instance type, of drivers of which its
 // CSINode says nothing, and reports whether there are any.
-func (b *builder) limit(v *cluster.Node, limits quantity.List) bool {
+func (b *builder) limit(v *cluster.Node, n *node, limits quantity.List) bool {
 	if len(limits) == 0 {
 		return false
 	}
-	said := b.store.volumes.limits[v.Name]
-	v.Allocatable = maps.Clone(v.Allocatable)
-	for name, limit := range limits {
-		if _, ok := said[name]; !ok {
-			v.Allocatable[name] = limit
+	if l := &n.limited; !isOne(l.own, v.Allocatable) || !isOne(l.limits, limits) {
+		*l = limitedRoom{own: v.Allocatable, limits: limits, room: maps.Clone(v.Allocatable)}
+		said := b.store.volumes.limits[v.Name]
+		for name, limit := range limits {
+			if _, ok := said[name]; !ok {
+				l.room[name] = limit
+			}
 		}
 	}
+	v.Allocatable = n.limited.room
 	return true
+}
+
+// limitedRoom is what a node has for pods, with the limits of its instance type. It is made of own, what the view of the node
+// has, and made again when one of the two is another list: own is whenever what the CSINode says changes.
+type limitedRoom struct{ own, limits, room quantity.List }
+
+// isOne reports whether two lists are one and the same.
+func isOne(a, b quantity.List) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
 // attach counts the volumes that a node has against those that it can attach: those of its

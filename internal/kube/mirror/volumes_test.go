@@ -217,10 +217,17 @@ func TestVolumeLimitsOfTheInstanceType(t *testing.T) {
 				NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
 			}},
 		}})
-		s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "small", VolumeLimits: quantity.List{ebs: 25}}}, nil)
+		sell := func(limit int64) {
+			s.Pools().SetTypes(cloud.ClassRef{Group: classGroup, Kind: classKind, Name: "default"}, []*catalog.Type{{Name: "small", VolumeLimits: quantity.List{ebs: limit}}}, nil)
+		}
+		sell(24)
 		n := testNode("n1", "kwok://n1", true)
 		n.Labels[label.InstanceType] = "small"
 		upsert(s, n)
+		s.Snapshot()
+		if sell(25); s.Snapshot().Nodes[0].Allocatable[ebs] != 25 {
+			t.Errorf("%s: before, the limit is that of older types", name)
+		}
 		upsert(s, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{Drivers: c.drivers}})
 		if got, limited := s.Snapshot().Nodes[0].Allocatable[ebs]; got != c.want || limited != c.limited {
 			t.Errorf("%s: limit %d, %t; want %d, %t", name, got, limited, c.want, c.limited)
