@@ -2,7 +2,6 @@ package journal
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -105,9 +104,6 @@ func (f *fleet) next() *record.Decision {
 		n.Reschedulable = slices.Clone(n.Reschedulable)
 		n.Reschedulable[f.random.IntN(len(n.Reschedulable))] = f.pod()
 		f.fill(n)
-	}
-	for i := range snap.Nodes { // volume limits make a copy for every snapshot
-		snap.Nodes[i].Allocatable = maps.Clone(snap.Nodes[i].Allocatable)
 	}
 	d := &record.Decision{Loop: record.Disruption, Snapshot: &snap, Took: 50 * time.Millisecond}
 	d.Memory.Pools = snap.Pools

@@ -37,7 +37,8 @@ type piece struct {
 	// hasDictionary: the text of base is the dictionary with which the body is compressed.
 	hasDictionary bool
 	refs          []*piece
-	// used is the newest round whose decision needs it.
+	// used is the newest round whose decision needs it. That it needs what a piece refers to is known after settle only: in
+	// most rounds nobody asks.
 	used int64
 	// file is the newest file on disk that has it.
 	file int64
@@ -55,17 +56,17 @@ func (p *piece) depth() int {
 	return 1 + p.base.depth()
 }
 
-// use says that a round needs the piece, and what it refers to.
-func (p *piece) use(round int64) {
-	if p.used == round {
-		return
-	}
-	p.used = round
-	if p.base != nil {
-		p.base.use(round)
+// pass lets what the piece refers to be used as lately as the piece is.
+func (p *piece) pass() {
+	if p.base != nil && p.base.used < p.used {
+		p.base.used = p.used
+		p.base.pass()
 	}
 	for _, r := range p.refs {
-		r.use(round)
+		if r.used < p.used {
+			r.used = p.used
+			r.pass()
+		}
 	}
 }
 
@@ -97,7 +98,7 @@ func (s *pieces) begin() {
 func (s *pieces) Use(number int64) bool {
 	p := s.all[number]
 	if p != nil {
-		p.use(s.round)
+		p.used = s.round
 	}
 	return p != nil
 }
@@ -107,7 +108,7 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 	hash := sha256.Sum256(text)
 	key := sum(hash[:16])
 	if p := s.bySum[key]; p != nil {
-		p.use(s.round)
+		p.used = s.round
 		return p.number
 	}
 	s.last++
@@ -142,7 +143,7 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 	s.all[p.number], s.bySum[key] = p, p
 	s.bytes += p.size()
 	s.fresh = append(s.fresh, p)
-	p.use(s.round)
+	p.used = s.round
 	return p.number
 }
 
@@ -154,8 +155,16 @@ func (s *pieces) setRoot(name, kind string, p *piece) {
 	}
 }
 
+// settle makes known which pieces are needed because others refer to them.
+func (s *pieces) settle() {
+	for _, p := range s.all {
+		p.pass()
+	}
+}
+
 // drop drops the pieces that no round since the given one needs.
 func (s *pieces) drop(since int64) {
+	s.settle()
 	for number, p := range s.all {
 		if p.used < since {
 			s.bytes -= p.size()

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -30,9 +31,20 @@ func TestEveryTextIsReadAsItWasPut(t *testing.T) {
 			changed = append(changed, lines[min(len(lines), at+rapid.IntRange(0, 2).Draw(t, "goes")):]...)
 			newest[name] = changed
 			text := bytes.Join(changed, []byte{'\n'})
-			texts[p.Put(name, text, nil)] = text
+			var refs []int64
+			if len(p.all) > 0 && rapid.Bool().Draw(t, "refers") {
+				refs = []int64{rapid.SampledFrom(p.list()).Draw(t, "to").number}
+			}
+			texts[p.Put(name, text, refs)] = text
 			if rapid.IntRange(0, 9).Draw(t, "drops") == 0 {
 				p.drop(p.round)
+			}
+		}
+		for _, one := range p.all {
+			for _, needed := range append(slices.Clone(one.refs), one.base) {
+				if needed != nil && p.all[needed.number] != needed {
+					t.Fatalf("piece %d needs piece %d, which was dropped", one.number, needed.number)
+				}
 			}
 		}
 		fresh := newPacker() // as who reads a file
