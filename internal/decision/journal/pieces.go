@@ -37,7 +37,7 @@ type piece struct {
 	// hasDictionary: the text of base is the dictionary with which the body is compressed.
 	hasDictionary bool
 	refs          []*piece
-	// used is the newest round whose decision needs it. That it needs what a piece refers to is known after settle only: in
+	// used is the newest round whose decision needs it. That it needs what a piece refers to is known after propagate only: in
 	// most rounds nobody asks.
 	used int64
 	// file is the newest file on disk that has it.
@@ -155,8 +155,8 @@ func (s *pieces) setRoot(name, kind string, p *piece) {
 	}
 }
 
-// settle makes known which pieces are needed because others refer to them.
-func (s *pieces) settle() {
+// propagate makes known which pieces are needed because others refer to them.
+func (s *pieces) propagate() {
 	for _, p := range s.all {
 		p.pass()
 	}
@@ -164,7 +164,7 @@ func (s *pieces) settle() {
 
 // drop drops the pieces that no round since the given one needs.
 func (s *pieces) drop(since int64) {
-	s.settle()
+	s.propagate()
 	for number, p := range s.all {
 		if p.used < since {
 			s.bytes -= p.size()

@@ -158,7 +158,7 @@ func neededBy(body []byte, all map[int64]*piece, p *packer) ([]*piece, error) {
 // linesFor returns the lines of a file that has other decisions: the newest decision, and the pieces of it
 // that the file lacks. If they are longer than most, the decision is written without its snapshot.
 func (s *store) linesFor(k *kept, file, most int64) ([]byte, error) {
-	s.pieces.settle()
+	s.pieces.propagate()
 	var missing []*piece
 	size := int64(0)
 	for _, p := range s.pieces.all {
