@@ -68,7 +68,7 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 				return err
 			}
 			if types {
-				if err := from.rank(cmd.Context(), answers, cmd.ErrOrStderr()); err != nil {
+				if err := from.rank(cmd.Context(), answers); err != nil {
 					return err
 				}
 			}
@@ -89,13 +89,13 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 }
 
 // rank adds to answers about nodes why they are of their instance types.
-func (f *journalFlags) rank(ctx context.Context, answers []journal.Answer, stderr io.Writer) error {
+func (f *journalFlags) rank(ctx context.Context, answers []journal.Answer) error {
 	for i := range answers {
 		id, ok := answers[i].LaunchedBy()
 		if !ok {
 			return &statusError{fmt.Errorf("--types: no decision is known to have launched %s %s; leave the flag out", answers[i].Kind, answers[i].Name), statusNoSubject}
 		}
-		d, err := f.decisionOf(ctx, id, stderr)
+		d, err := f.decisionOf(ctx, id)
 		if err == nil && d == nil {
 			err = &statusError{fmt.Errorf("the snapshot of decision %s is not kept any more", id), statusNoSubject}
 		}
@@ -110,11 +110,11 @@ func (f *journalFlags) rank(ctx context.Context, answers []journal.Answer, stder
 }
 
 // decisionOf returns a decision with its snapshot; nil: that is not kept any more.
-func (f *journalFlags) decisionOf(ctx context.Context, id journal.ID, stderr io.Writer) (*record.Decision, error) {
+func (f *journalFlags) decisionOf(ctx context.Context, id journal.ID) (*record.Decision, error) {
 	if f.path == "" {
 		return f.whole(ctx, id)
 	}
-	file, err := f.read(ctx, stderr)
+	file, err := f.read(ctx, io.Discard) // what cannot be read of it was said before
 	if err != nil {
 		return nil, err
 	}

@@ -260,8 +260,11 @@ func (k *packer) textOf(p *piece) ([]byte, error) {
 	return text, nil
 }
 
-// remember keeps the text of a piece for a while.
+// remember keeps the text of a piece for a while, unless it is long.
 func (k *packer) remember(p *piece, text []byte) {
+	if len(text) > textsMax {
+		return
+	}
 	if k.held += len(text); k.held > textsMax {
 		clear(k.texts)
 		k.held = len(text)

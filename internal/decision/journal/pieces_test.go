@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -69,5 +70,24 @@ func TestAPieceWithoutADictionaryIsRead(t *testing.T) {
 	got, err := k.textOf(&piece{number: 2, base: base, body: k.pack(difference(from, text), nil)})
 	if err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%q, %v, want %q", got, err, text)
+	}
+}
+
+// TestALongTextIsADictionary: deflate sees the last 32 kB of a dictionary, and the list of a large cluster's nodes is longer.
+func TestALongTextIsADictionary(t *testing.T) {
+	t.Parallel()
+	p := newPieces()
+	lines := make([]string, 20_000)
+	for i := range lines {
+		lines[i] = fmt.Sprint("line ", i)
+	}
+	for i := range 2 * basesMax {
+		p.begin()
+		lines[i*500] = fmt.Sprint("changed ", i)
+		text := []byte(strings.Join(lines, "\n"))
+		fresh := newPacker()
+		if got, err := fresh.textOf(p.all[p.Put("nodes", text, nil)]); err != nil || !bytes.Equal(got, text) {
+			t.Fatalf("version %d of %d bytes: %d bytes, %v", i, len(text), len(got), err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -33,9 +34,10 @@ type RankedType struct {
 	Type         string `json:"type"`
 	CapacityType string `json:"capacityType,omitempty"`
 	Zone         string `json:"zone,omitempty"`
-	// PriceHourly is in dollars. CountsHourly is what the offering counts as, because it was short or instances were taken
+	// PriceHourly is in dollars; with NoPrice it is not known, and the type stands last. CountsHourly is what the offering counts as, because it was short or instances were taken
 	// back lately; 0: as its price.
 	PriceHourly  float64 `json:"priceHourly"`
+	NoPrice      bool    `json:"noPrice,omitempty"`
 	CountsHourly float64 `json:"countsHourly,omitempty"`
 	// Rank is 1 for the type that counts as the cheapest of those that hold the pods; 0: it was passed over, and Why says why.
 	Rank int    `json:"rank,omitempty"`
@@ -56,6 +58,9 @@ func (a *Answer) LaunchedBy() (id ID, ok bool) {
 
 // launch returns the oldest statement that something launched it; nil: there is none.
 func (a *Answer) launch() *Say {
+	if a.Kind != KindNode && a.Kind != KindClaim {
+		return nil
+	}
 	for i := range slices.Backward(a.Says) {
 		if s := &a.Says[i]; strings.HasPrefix(s.What, "launched ") && !s.Decision.IsZero() {
 			return s
@@ -110,9 +115,7 @@ func (a *Answer) launchIn(d *record.Decision, s *Say) (*plan.Launch, error) {
 func rank(pool *cluster.Pool, l *plan.Launch) []RankedType {
 	// What the launch demands of the type itself is its choice; what the pool demands is not.
 	want := label.Requirements{}
-	for key, r := range l.Requirements {
-		want[key] = r
-	}
+	maps.Copy(want, l.Requirements)
 	delete(want, label.InstanceType)
 	if r, ok := pool.Requirements[label.InstanceType]; ok {
 		want[label.InstanceType] = r
@@ -138,21 +141,30 @@ func rank(pool *cluster.Pool, l *plan.Launch) []RankedType {
 		}
 	}
 	slices.SortFunc(ranked, func(a, b RankedType) int {
+		switch {
+		case a.NoPrice && !b.NoPrice:
+			return 1
+		case b.NoPrice && !a.NoPrice:
+			return -1
+		}
 		return cmp.Or(cmp.Compare(a.PriceHourly, b.PriceHourly), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Type, b.Type))
 	})
 	return ranked
 }
 
 func ranking(t *catalog.Type, o *catalog.Offering) RankedType {
-	r := RankedType{Type: t.Name, CapacityType: o.CapacityType, Zone: o.Zone, PriceHourly: o.Price()}
-	if o.Risk > 0 {
+	r := RankedType{Type: t.Name, CapacityType: o.CapacityType, Zone: o.Zone, NoPrice: !o.HasPrice()}
+	if r.NoPrice {
+		return r
+	}
+	if r.PriceHourly = o.Price(); o.Risk > 0 {
 		r.CountsHourly = o.Cost()
 	}
 	return r
 }
 
-// passedOver says why a type does not hold the pods of a launch, and of which offering that is said: the cheapest that satisfies the requirements, or
-// the cheapest of all if none does.
+// passedOver says why a type does not hold the pods of a launch, and of which offering that is said: the cheapest that
+// satisfies the requirements, or the cheapest of all if none does.
 func passedOver(t *catalog.Type, want label.Requirements, l *plan.Launch) (o *catalog.Offering, why string) {
 	one := []*catalog.Type{t}
 	offered := catalog.Offered(one, want)
@@ -225,14 +237,17 @@ func (r *Ranking) print(w io.Writer) error {
 		case e.Rank > heldShown:
 			continue
 		}
-		rank, counts := "-", ""
+		rank, price, counts := "-", fmt.Sprintf("%.4f", e.PriceHourly), ""
+		if e.NoPrice {
+			price = "unknown"
+		}
 		if e.Rank > 0 {
 			rank = fmt.Sprint(e.Rank)
 		}
 		if e.CountsHourly > 0 {
 			counts = fmt.Sprintf("%.4f", e.CountsHourly)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%.4f\t%s\t%s\t%s\t%s\n", rank, e.Type, e.PriceHourly, counts, e.CapacityType, e.Zone, e.Why)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", rank, e.Type, price, counts, e.CapacityType, e.Zone, e.Why)
 	}
 	err := t.Flush()
 	if passed > passedShown {

@@ -33,11 +33,12 @@ func at(price float64, change ...func(*catalog.Offering)) catalog.Offering {
 func launchOfFour() (*cluster.Pool, *plan.Launch) {
 	short := func(o *catalog.Offering) { o.Available = false }
 	risky := func(o *catalog.Offering) { o.CapacityType, o.Risk = "spot", 1 }
+	unpriced := func(o *catalog.Offering) { o.Priced = false }
 	inB := func(o *catalog.Offering) { o.Zone = "b" }
 	pool := &cluster.Pool{Name: "general", Requirements: label.Requirements{label.InstanceType: label.NotIn("unwanted")}, Types: []*catalog.Type{
 		sold("four", "amd64", 4000, at(0.4)), sold("eight", "amd64", 8000, at(0.8)), sold("two", "amd64", 2000, at(0.2)), sold("arm", "arm64", 8000, at(0.3)),
 		sold("short", "amd64", 8000, at(0.31, short)), sold("risky", "amd64", 8000, at(0.32, risky)), sold("elsewhere", "amd64", 8000, at(0.33, inB)),
-		sold("unwanted", "amd64", 8000, at(0.1)), sold("tiny", "amd64", 1000, at(0.9)),
+		sold("unwanted", "amd64", 8000, at(0.1)), sold("tiny", "amd64", 1000, at(0.9)), sold("unpriced", "amd64", 8000, at(0, unpriced)),
 	}}
 	return pool, &plan.Launch{
 		Pool: "general", Pods: []cluster.PodRef{{Namespace: "default", Name: "w"}}, Requests: quantity.List{quantity.CPU: 4000, quantity.Pods: 1}, PriceHourly: 0.4, Types: []string{"four", "risky", "eight"},
@@ -58,6 +59,7 @@ func TestCheaperTypesArePassedOverForAReason(t *testing.T) {
 		{Type: "elsewhere", CapacityType: "on-demand", Zone: "b", PriceHourly: 0.33, Why: "topology.kubernetes.io/zone must be In [a]"},
 		{Type: "four", CapacityType: "on-demand", Zone: "a", PriceHourly: 0.4, Rank: 1},
 		{Type: "eight", CapacityType: "on-demand", Zone: "a", PriceHourly: 0.8, Rank: 3},
+		{Type: "unpriced", CapacityType: "on-demand", Zone: "a", NoPrice: true, Rank: 4},
 	}
 	if diff := cmp.Diff(want, rank(pool, l)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -88,9 +90,12 @@ func TestARankingFindsItsLaunch(t *testing.T) {
 		"that nobody knows":  {"stays (Unconsolidatable)", command(*l), "no decision is known to have launched general-1"},
 		"of no such command": {"launched by command 9 (Drifted)", command(*l), "does not have the launch of general-1"},
 	} {
+		if _, ok := (&Answer{Kind: KindPool, Name: "general-1", Says: []Say{{What: c.what, Decision: ID{Number: 7}}}}).LaunchedBy(); ok {
+			t.Errorf("%s: a NodePool is said to have been launched", name)
+		}
 		a := Answer{Kind: KindClaim, Name: "general-1", Says: []Say{{What: "meant for 2 pods"}, {What: c.what, Decision: ID{Number: 7}}}}
 		err := a.Rank(c.d)
-		if c.says == "" && (err != nil || a.Ranking == nil || len(a.Ranking.Types) != 8) {
+		if c.says == "" && (err != nil || a.Ranking == nil || len(a.Ranking.Types) != 9) {
 			t.Errorf("%s: %v, %+v", name, err, a.Ranking)
 		}
 		if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {

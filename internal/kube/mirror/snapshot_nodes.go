@@ -76,7 +76,7 @@ func (b *builder) limit(v *cluster.Node, n *node, limits quantity.List) bool {
 }
 
 // limitedRoom is what a node has for pods, with the limits of its instance type. It is made of own, what the view of the node
-// has, and made again when one of the two is another list: own is whenever what the CSINode says changes.
+// has, and made again when one of the two is another list: own is another one whenever what the CSINode says changes.
 type limitedRoom struct{ own, limits, room quantity.List }
 
 // isOne reports whether two lists are one and the same.
