@@ -8,8 +8,13 @@ import (
 	"sync"
 )
 
-// startHeapMost is how large the heap may grow before garbage is collected while the caches are filled.
-const startHeapMost = 512 << 20
+const (
+	// startHeapUsual is how large the heap may grow before garbage is collected while the caches are filled, where no limit
+	// on memory is known.
+	startHeapUsual = 512 << 20
+	// startHeapMost is the same with a limit: the caches of 5,000 nodes are filled with two collections.
+	startHeapMost = 1280 << 20
+)
 
 // startHeap returns how large the heap may grow while the caches are filled, with a limit on memory; 0 or less: there
 // is none.
@@ -17,7 +22,7 @@ func startHeap(limit int64) uint64 {
 	if limit > 0 {
 		return min(startHeapMost, uint64(limit)/2)
 	}
-	return startHeapMost
+	return startHeapUsual
 }
 
 // paceCollector has garbage collected seldom until end is called: while the heap is smaller than that many bytes. What

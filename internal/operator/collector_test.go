@@ -58,7 +58,7 @@ func TestPercentFor(t *testing.T) {
 			t.Errorf("with %d of %d live: %d %%, not %d %%", tc.live, tc.heap, got, tc.want)
 		}
 	}
-	for limit, want := range map[int64]uint64{0: startHeapMost, -1: startHeapMost, 256 * mb: 128 * mb, 8 << 30: startHeapMost} {
+	for limit, want := range map[int64]uint64{0: startHeapUsual, -1: startHeapUsual, 256 * mb: 128 * mb, 8 << 30: startHeapMost} {
 		if got := startHeap(limit); got != want {
 			t.Errorf("with a limit of %d: %d, not %d", limit, got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,19 @@ type wireReading struct {
 // DecoderToVersion returns what reads objects.
 func (w wireReading) DecoderToVersion(s runtime.Decoder, v runtime.GroupVersioner) runtime.Decoder {
 	return translate.WireReader{Decoder: w.NegotiatedSerializer.DecoderToVersion(s, v), Pods: w.pods}
+}
+
+// SupportedMediaTypes returns how objects may be written, and what reads watch events.
+func (w wireReading) SupportedMediaTypes() []runtime.SerializerInfo {
+	types := slices.Clone(w.NegotiatedSerializer.SupportedMediaTypes())
+	for i := range types {
+		if stream := types[i].StreamSerializer; stream != nil {
+			lean := *stream
+			lean.Serializer = translate.EventReader{Serializer: stream.Serializer}
+			types[i].StreamSerializer = &lean
+		}
+	}
+	return types
 }
 
 // newInformer makes the informers of a cache.

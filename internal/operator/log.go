@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -115,6 +116,9 @@ func karpenterKeys(groups []string, a slog.Attr) slog.Attr {
 // debug, and a complaint is not repeated within repeatAfter.
 type dedup struct {
 	slog.Handler
+	// attrs are added to a line when it is written: a library gives them to a logger for each of its tasks, and writes
+	// nothing about nearly all of these.
+	attrs    []slog.Attr
 	observed *observed
 }
 
@@ -124,7 +128,7 @@ type observed struct {
 }
 
 func dedupHandler(h slog.Handler) slog.Handler {
-	return dedup{h, &observed{last: map[string]time.Time{}}}
+	return dedup{h, nil, &observed{last: map[string]time.Time{}}}
 }
 
 // Enabled leaves out what is below a warning, unless we debug. What is below that, as the
@@ -138,7 +142,15 @@ func (q dedup) Handle(ctx context.Context, r slog.Record) error {
 	if !q.Handler.Enabled(ctx, slog.LevelDebug) && (isEcho(r.Message) || isAway(r) || q.observed.again(r.Message, r.Time)) {
 		return nil
 	}
-	return q.Handler.Handle(ctx, r)
+	return q.whole().Handle(ctx, r)
+}
+
+// whole returns the handler that adds the attributes.
+func (q dedup) whole() slog.Handler {
+	if len(q.attrs) == 0 {
+		return q.Handler
+	}
+	return q.Handler.WithAttrs(q.attrs)
 }
 
 // isEcho reports whether a library's message adds nothing to our own "starting over" and
@@ -168,12 +180,12 @@ func isAway(r slog.Record) bool {
 
 // WithAttrs keeps the memory.
 func (q dedup) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return dedup{q.Handler.WithAttrs(attrs), q.observed}
+	return dedup{q.Handler, slices.Concat(q.attrs, attrs), q.observed}
 }
 
 // WithGroup keeps the memory.
 func (q dedup) WithGroup(name string) slog.Handler {
-	return dedup{q.Handler.WithGroup(name), q.observed}
+	return dedup{q.whole().WithGroup(name), nil, q.observed}
 }
 
 func (h *observed) again(message string, at time.Time) bool {

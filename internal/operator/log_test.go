@@ -42,6 +42,30 @@ func TestAReconcilerDoesNotLogAnAPIServerThatIsAway(t *testing.T) {
 	}
 }
 
+// TestAttributesOfALibrarysLogger: what a logger was given is in its lines, in order and in its groups.
+func TestAttributesOfALibrarysLogger(t *testing.T) {
+	t.Parallel()
+	var out, want bytes.Buffer
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}
+	for log, h := range map[*bytes.Buffer]slog.Handler{&out: dedupHandler(slog.NewTextHandler(&out, options)), &want: slog.NewTextHandler(&want, options)} {
+		l := slog.New(h).With("a", 1)
+		l.With("b", 2).Error("first")
+		l.With("b", 3).WithGroup("g").With("c", 4).Error("second", "d", 5)
+		l.Error("third")
+		if log.Len() == 0 {
+			t.Error("nothing is written")
+		}
+	}
+	if out.String() != want.String() {
+		t.Errorf("the lines are\n%s, not\n%s", &out, &want)
+	}
+}
+
 // TestBodiesAreNeverLogged: what client-go says at its most talkative holds whole objects,
 // with all that their owners wrote into them.
 func TestBodiesAreNeverLogged(t *testing.T) {

@@ -91,7 +91,10 @@ func (r *run) begin() {
 	<-profiled
 	r.report("memory peak at start", r.memory("VmHWM")/1e6, "MB")
 	r.leave()
+	before := r.cpu()
+	r.awaitRemoved()
 	r.calm()
+	r.report("node of a pod that has left", float64((r.cpu() - before).Milliseconds()), "cpu-ms")
 	r.report("memory live", r.live()/1e6, "MB")
 	r.report("memory resident", r.memory("VmRSS")/1e6, "MB")
 	r.keepProfile("heap", "/debug/pprof/heap")
@@ -123,6 +126,7 @@ func (r *run) idle() {
 	r.calm()
 	r.calm()
 	before, began := r.cpu(), time.Now()
+	r.profile("idle", int(idleFor.Seconds())-5)
 	time.Sleep(*idleFor)
 	r.report("idle", 100*(r.cpu()-before).Seconds()/time.Since(began).Seconds(), "%-of-a-core")
 	r.server.counted()
@@ -232,6 +236,18 @@ func (r *run) leave() {
 		}
 	})
 	r.here = nil
+}
+
+// awaitRemoved returns when the nodes that were launched for pods that have left are gone.
+func (r *run) awaitRemoved() {
+	testkit.Eventually(r.b, *patience, func() (err error) {
+		r.server.do(func(api *cluster.API) {
+			if now := len(cluster.All[*karpenterv1.NodeClaim](api)); now > len(r.fleet.claims) {
+				err = fmt.Errorf("%d of %d NodeClaims", now, len(r.fleet.claims))
+			}
+		})
+		return err
+	})
 }
 
 // awaitClaims returns when so many NodeClaims have been created.

@@ -23,6 +23,9 @@ import (
 // patience bounds every wait. It is many times what an idle computer needs.
 var patience = flag.Duration("patience", 4*time.Minute, "how long to wait for anything")
 
+// memoryLimit is that of docs/sizing.md for a cluster of this size.
+var memoryLimit = flag.Int64("memory-limit", 3<<30, "MEMORY_LIMIT of the controller in bytes, which the chart sets from the limit of its container; -1: none")
+
 // process is a controller under measurement.
 type process struct {
 	tb   testing.TB
@@ -40,7 +43,7 @@ func start(tb testing.TB, kubeconfig string) *process {
 	p := &process{tb: tb, gone: make(chan struct{})}
 	p.cmd = exec.Command(testkit.Binary(tb, "dovetail"), "controller", "--kubeconfig", kubeconfig, "--cloud-provider", "kwok",
 		"--metrics-port", "0", "--health-probe-port", "0", "--debug-port", "0", "--enable-profiling", "--leader-election-namespace", "kube-system")
-	p.cmd.Env = []string{"HOME=" + tb.TempDir(), "PATH=" + os.Getenv("PATH")}
+	p.cmd.Env = []string{"HOME=" + tb.TempDir(), "PATH=" + os.Getenv("PATH"), fmt.Sprint("MEMORY_LIMIT=", *memoryLimit)}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		tb.Fatal(err)

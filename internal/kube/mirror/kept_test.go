@@ -40,6 +40,9 @@ func TestSnapshotsOfKeptPartsEqualFreshOnes(t *testing.T) {
 				wantSame(t, "a snapshot", want, got)
 				wantSame(t, "the one before it", lastWant, last)
 				last, lastWant = got, want
+				if got, want := asked.IsDraining(), anyGoing(asked.nodes); got != want {
+					t.Errorf("something is going: %v, not %v", got, want)
+				}
 				observed = append(observed, reported{now, (*Store).forget})
 			},
 		}
@@ -52,6 +55,21 @@ func TestSnapshotsOfKeptPartsEqualFreshOnes(t *testing.T) {
 		}
 		t.Repeat(ops)
 	})
+}
+
+// anyGoing looks at all Nodes and NodeClaims for one that is going.
+func anyGoing(x *nodeIndex) bool {
+	for _, c := range x.claims {
+		if c.object.DeletionTimestamp != nil {
+			return true
+		}
+	}
+	for _, n := range x.nodes {
+		if isGoing(n.object) {
+			return true
+		}
+	}
+	return false
 }
 
 // keptCase is a change of something that what was kept was made of.

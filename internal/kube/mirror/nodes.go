@@ -77,6 +77,8 @@ type nodeIndex struct {
 	nodes    map[string]*node  // those that are Nodes, by name
 	provided map[string]string // provider ID → name of the Node
 	claims   map[string]*claim
+	// going are the names of the Nodes that are going, goingClaims those of the NodeClaims that are being deleted.
+	going, goingClaims map[string]bool
 	// sorted is what list returns; nil: it is to be made again.
 	sorted []*node
 	// versions count, by NodePool, the changes that affect the pool's usage.
@@ -89,6 +91,7 @@ func newNodeIndex(manages func(group, kind string) bool) *nodeIndex {
 	return &nodeIndex{
 		manages: manages,
 		nodes:   map[string]*node{}, provided: map[string]string{}, claims: map[string]*claim{}, versions: map[string]uint64{},
+		going: map[string]bool{}, goingClaims: map[string]bool{},
 	}
 }
 
@@ -118,7 +121,18 @@ func (x *nodeIndex) upsert(n *corev1.Node) (isDeletingNow bool) {
 		x.provided[id] = n.Name
 		x.sorted = nil
 	}
-	return isGoing(n) && (had == nil || !isGoing(had))
+	return note(x.going, n.Name, isGoing(n))
+}
+
+// note has a set hold a name or not. It reports whether the set holds it now and did not before.
+func note(set map[string]bool, name string, holds bool) (isNew bool) {
+	if !holds {
+		delete(set, name)
+		return false
+	}
+	isNew = !set[name]
+	set[name] = true
+	return isNew
 }
 
 // isGoing reports whether a Node is being deleted, or Cluster Autoscaler is about to delete it.
@@ -129,6 +143,7 @@ func isGoing(n *corev1.Node) bool {
 func (x *nodeIndex) remove(n *corev1.Node) {
 	x.changeUsage(n)
 	delete(x.nodes, n.Name)
+	delete(x.going, n.Name)
 	x.sorted = nil
 	if x.provided[n.Spec.ProviderID] == n.Name {
 		delete(x.provided, n.Spec.ProviderID)
@@ -139,12 +154,13 @@ func (x *nodeIndex) remove(n *corev1.Node) {
 // launched, or its deletion begun.
 func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrDeletingNow bool) {
 	had, ok := x.claims[nc.Name]
+	deleting := note(x.goingClaims, nc.Name, nc.DeletionTimestamp != nil)
 	switch {
 	case !ok:
 		x.changeUsage(nc)
 		x.claims[nc.Name] = &claim{object: nc}
 		x.sorted = nil
-		return nc.DeletionTimestamp != nil
+		return deleting
 	case !had.assumedUntil.IsZero() || !sameUsage(had.object, nc) || had.object.Status.ProviderID != nc.Status.ProviderID ||
 		isTerminating(had.object) != isTerminating(nc) || !sameResources(had.object.Status.Capacity, nc.Status.Capacity):
 		x.changeUsage(had.object, nc)
@@ -153,7 +169,6 @@ func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrDeleting
 		x.sorted = nil
 	}
 	launched := had.object.Status.ProviderID == "" && nc.Status.ProviderID != ""
-	deleting := nc.DeletionTimestamp != nil && had.object.DeletionTimestamp == nil
 	*had = claim{object: nc}
 	return launched || deleting
 }
@@ -161,6 +176,7 @@ func (x *nodeIndex) upsertClaim(nc *karpenterv1.NodeClaim) (isLaunchedOrDeleting
 func (x *nodeIndex) removeClaim(nc *karpenterv1.NodeClaim) {
 	x.changeUsage(nc)
 	delete(x.claims, nc.Name)
+	delete(x.goingClaims, nc.Name)
 	x.sorted = nil
 }
 
@@ -168,6 +184,7 @@ func (x *nodeIndex) removeClaim(nc *karpenterv1.NodeClaim) {
 func (x *nodeIndex) assumeClaim(nc *karpenterv1.NodeClaim, now time.Time) {
 	if _, ok := x.claims[nc.Name]; !ok {
 		x.claims[nc.Name] = &claim{nc, now.Add(assumedMax)}
+		note(x.goingClaims, nc.Name, nc.DeletionTimestamp != nil)
 		x.sorted = nil
 	}
 }
@@ -177,6 +194,7 @@ func (x *nodeIndex) expire(now time.Time) {
 	for name, c := range x.claims {
 		if !c.assumedUntil.IsZero() && now.After(c.assumedUntil) {
 			delete(x.claims, name)
+			delete(x.goingClaims, name)
 			x.sorted = nil
 		}
 	}
@@ -269,19 +287,7 @@ func (x *nodeIndex) joined(name string) *corev1.Node {
 }
 
 // isDraining reports whether any Node or NodeClaim is going.
-func (x *nodeIndex) isDraining() bool {
-	for _, c := range x.claims {
-		if c.object.DeletionTimestamp != nil {
-			return true
-		}
-	}
-	for _, n := range x.nodes {
-		if isGoing(n.object) {
-			return true
-		}
-	}
-	return false
-}
+func (x *nodeIndex) isDraining() bool { return len(x.going)+len(x.goingClaims) > 0 }
 
 // podsChanged invalidates what the pods of a node say of it.
 func (x *nodeIndex) podsChanged(name string) {

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
@@ -30,7 +32,7 @@ type PodTrimmer struct {
 // Trim trims a pod in place.
 func (t *PodTrimmer) Trim(p *corev1.Pod) {
 	TrimPod(p)
-	t.share(p)
+	t.share(p, true)
 }
 
 // know reports whether a spec was read before, and fills it in.
@@ -51,7 +53,7 @@ func (t *PodTrimmer) trimShared(p *corev1.Pod, s *sharedSpec) {
 	p.Spec = *s.spec
 	p.Spec.NodeName = s.node
 	trimRest(p)
-	t.share(p)
+	t.share(p, false)
 }
 
 func (t *PodTrimmer) remember(wire string, spec corev1.PodSpec) {
@@ -63,8 +65,9 @@ func (t *PodTrimmer) remember(wire string, spec corev1.PodSpec) {
 	t.specs[wire] = &spec
 }
 
-// share has a trimmed pod share what it has in common with the last one of its workload.
-func (t *PodTrimmer) share(p *corev1.Pod) {
+// share has a trimmed pod share what it has in common with the last one of its workload: its spec, unless that is shared
+// already, and the rest.
+func (t *PodTrimmer) share(p *corev1.Pod, hasOwnSpec bool) {
 	if len(p.OwnerReferences) == 0 {
 		return
 	}
@@ -72,7 +75,10 @@ func (t *PodTrimmer) share(p *corev1.Pod) {
 	defer t.mu.Unlock()
 	owner := p.OwnerReferences[0].UID
 	if like := t.alike[owner]; like != nil {
-		shareAlike(p, like)
+		shareRest(p, like)
+		if hasOwnSpec {
+			shareSpec(p, like)
+		}
 	}
 	if len(t.alike) >= workloadsMost || t.alike == nil {
 		t.alike = map[types.UID]*corev1.Pod{}
@@ -80,24 +86,33 @@ func (t *PodTrimmer) share(p *corev1.Pod) {
 	t.alike[owner] = p
 }
 
-// shareAlike has a pod share what is equal in another one.
-func shareAlike(p, like *corev1.Pod) {
-	share(&p.Namespace, &like.Namespace)
-	share(&p.GenerateName, &like.GenerateName)
-	share(&p.Labels, &like.Labels)
-	share(&p.Annotations, &like.Annotations)
-	share(&p.OwnerReferences, &like.OwnerReferences)
-	node := p.Spec.NodeName
-	p.Spec.NodeName = like.Spec.NodeName
-	share(&p.Spec, &like.Spec)
-	p.Spec.NodeName = node
-	share(&p.Status.QOSClass, &like.Status.QOSClass)
-	share(&p.Status.Phase, &like.Status.Phase)
+// shareRest has a pod share what is equal in another one, but its spec.
+func shareRest(p, like *corev1.Pod) {
+	share(&p.Namespace, like.Namespace, p.Namespace == like.Namespace)
+	share(&p.GenerateName, like.GenerateName, p.GenerateName == like.GenerateName)
+	share(&p.Labels, like.Labels, maps.Equal(p.Labels, like.Labels))
+	share(&p.Annotations, like.Annotations, maps.Equal(p.Annotations, like.Annotations))
+	share(&p.OwnerReferences, like.OwnerReferences, slices.EqualFunc(p.OwnerReferences, like.OwnerReferences, sameOwner))
+	share(&p.Status.QOSClass, like.Status.QOSClass, p.Status.QOSClass == like.Status.QOSClass)
+	share(&p.Status.Phase, like.Status.Phase, p.Status.Phase == like.Status.Phase)
 }
 
-func share[T any](mine, other *T) {
-	if reflect.DeepEqual(mine, other) {
-		*mine = *other
+// shareSpec has a pod share the spec of another one, if they are equal but for their nodes.
+func shareSpec(p, like *corev1.Pod) {
+	node := p.Spec.NodeName
+	p.Spec.NodeName = like.Spec.NodeName
+	share(&p.Spec, like.Spec, reflect.DeepEqual(&p.Spec, &like.Spec))
+	p.Spec.NodeName = node
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion &&
+		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
+}
+
+func share[T any](mine *T, other T, isEqual bool) {
+	if isEqual {
+		*mine = other
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 )
 
 // fullPod is a pod with something in every part that a trimmer looks at.
@@ -138,6 +139,45 @@ func TestSameConstraints(t *testing.T) {
 		change(p)
 		if SameConstraints(base(), p) || SameConstraints(p, base()) {
 			t.Errorf("other %s, same constraints", name)
+		}
+	}
+}
+
+// TestAPodKeepsWhatIsItsOwn: a pod of the same workload that differs in one thing shares the rest, and not that.
+func TestAPodKeepsWhatIsItsOwn(t *testing.T) {
+	t.Parallel()
+	pod := func() *corev1.Pod {
+		p := fullPod("a")
+		p.OwnerReferences[0].Controller, p.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true), ptr.To(false)
+		return p
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"namespace":       func(p *corev1.Pod) { p.Namespace = "other" },
+		"generated name":  func(p *corev1.Pod) { p.GenerateName = "other-" },
+		"label":           func(p *corev1.Pod) { p.Labels["app"] = "other" },
+		"another label":   func(p *corev1.Pod) { p.Labels["other"] = "" },
+		"no labels":       func(p *corev1.Pod) { p.Labels = nil },
+		"annotation":      func(p *corev1.Pod) { p.Annotations["karpenter.sh/do-not-disrupt"] = "false" },
+		"owner":           func(p *corev1.Pod) { p.OwnerReferences[0].Name = "other" },
+		"kind of owner":   func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "Other" },
+		"version":         func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v2" },
+		"controller":      func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil },
+		"blocks deletion": func(p *corev1.Pod) { p.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true) },
+		"second owner":    func(p *corev1.Pod) { p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{UID: "x"}) },
+		"quality":         func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBurstable },
+		"phase":           func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+		"spec":            func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](9) },
+		"node":            func(p *corev1.Pod) { p.Spec.NodeName = "other" },
+	} {
+		trimmer := &PodTrimmer{}
+		like, p, want := pod(), pod(), pod()
+		change(p)
+		change(want)
+		trimmer.Trim(like)
+		trimmer.Trim(p)
+		TrimPod(want)
+		if diff := cmp.Diff(want, p); diff != "" {
+			t.Errorf("%s (-its own +shared):\n%s", name, diff)
 		}
 	}
 }

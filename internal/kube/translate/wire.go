@@ -2,11 +2,11 @@ package translate
 
 import (
 	"bytes"
-	"maps"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -17,26 +17,38 @@ import (
 // message says which fields of a Protobuf message are trimmed. Fields that it does not name stay, those of later
 // versions included.
 type message struct {
-	// fields are dropped where there is nil, and messages themselves where there is something.
-	fields map[protowire.Number]*message
+	// fields are by their numbers: nil stays as it is, gone is dropped, and another is a message that is trimmed itself.
+	fields []*message
 	// needs is a field without which nothing of the message is left; 0: none is needed.
 	needs protowire.Number
 }
 
+// gone is what a message has in the place of a field that is dropped.
+var gone = &message{} //nolint:gochecknoglobals // a constant that Go cannot spell
+
 // dropped returns a message without some fields.
 func dropped(fields ...protowire.Number) *message {
-	m := &message{fields: map[protowire.Number]*message{}}
+	m := &message{}
 	for _, number := range fields {
-		m.fields[number] = nil
+		m = m.with(number, gone)
 	}
 	return m
 }
 
-// with returns a message with another field that is trimmed itself; nil: it is dropped.
+// with returns a message with another field that is trimmed itself, or gone.
 func (m *message) with(number protowire.Number, field *message) *message {
-	m = &message{maps.Clone(m.fields), m.needs}
-	m.fields[number] = field
-	return m
+	fields := make([]*message, max(len(m.fields), int(number)+1))
+	copy(fields, m.fields)
+	fields[number] = field
+	return &message{fields, m.needs}
+}
+
+// field returns what is done with a field.
+func (m *message) field(number protowire.Number) *message {
+	if int(number) < len(m.fields) {
+		return m.fields[number]
+	}
+	return nil
 }
 
 const (
@@ -45,8 +57,11 @@ const (
 	listItems protowire.Number = 2
 	// specNode is the name of the node in the spec of a pod; volumeSource is what a volume is.
 	specNode, volumeSource protowire.Number = 10, 2
-	// unknownType and unknownRaw are fields of runtime.Unknown, in which every object is; typeKind is one of its type.
-	unknownType, unknownRaw, typeKind protowire.Number = 1, 2, 2
+	// unknownType and unknownRaw are fields of runtime.Unknown, in which every object is; typeVersion and typeKind are of
+	// its type.
+	unknownType, unknownRaw, typeVersion, typeKind protowire.Number = 1, 2, 1, 2
+	// eventType and eventObject are fields of a watch event; extensionRaw is one of its object, in which the object is.
+	eventType, eventObject, extensionRaw protowire.Number = 1, 2, 1
 )
 
 // wirePrefix begins every object in Protobuf.
@@ -61,16 +76,16 @@ var wire = func() (w struct { //nolint:gochecknoglobals // a constant that Go ca
 	shared, specless *message
 },
 ) {
-	meta := dropped(17)                                                                                   // managedFields
-	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)            // all but name, ports and resources
-	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                               // state, lastState, image, imageID, containerID, volumeMounts, user
-	volume := &message{map[protowire.Number]*message{volumeSource: dropped(6, 16, 19, 26)}, volumeSource} // secret, downwardAPI, configMap, projected
-	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)            // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
-	status := dropped(5, 6, 12, 13, 16).with(8, state).with(10, state)                                    // addresses, ephemeralContainerStatuses
+	meta := dropped(17)                                                                           // managedFields
+	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)    // all but name, ports and resources
+	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                       // state, lastState, image, imageID, containerID, volumeMounts, user
+	volume := &message{dropped().with(volumeSource, dropped(6, 16, 19, 26)).fields, volumeSource} // secret, downwardAPI, configMap, projected
+	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)    // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
+	status := dropped(5, 6, 12, 13, 16).with(8, state).with(10, state)                            // addresses, ephemeralContainerStatuses
 	pod := dropped().with(objectMetadata, meta).with(objectSpec, spec).with(objectStatus, status)
 	node := dropped().with(objectMetadata, meta).with(objectStatus, dropped(8)) // images
-	w.kinds = map[string]*message{"Pod": inUnknown(pod), "PodList": inUnknown(dropped().with(listItems, pod)), "Node": inUnknown(node), "NodeList": inUnknown(dropped().with(listItems, node))}
-	w.shared, w.specless = spec.with(specNode, nil), inUnknown(pod.with(objectSpec, nil))
+	w.kinds = map[string]*message{"Pod": pod, "PodList": dropped().with(listItems, pod), "Node": node, "NodeList": dropped().with(listItems, node)}
+	w.shared, w.specless = spec.with(specNode, gone), pod.with(objectSpec, gone)
 	return w
 }()
 
@@ -108,23 +123,98 @@ func (r WireReader) Decode(data []byte, defaults *schema.GroupVersionKind, into 
 	if lean == nil {
 		return r.Decoder.Decode(data, defaults, into)
 	}
-	var shared sharedSpec
-	if lean == wire.kinds["Pod"] && into == nil {
-		if shared = sharedSpecOf(body, (*buffer)[:0]); r.Pods.know(&shared) {
-			lean = wire.specless
+	if version, _ := find(meta, typeVersion); into == nil && string(version) == corev1.SchemeGroupVersion.Version {
+		if o := r.readOne(string(name), body, buffer); o != nil {
+			kind := corev1.SchemeGroupVersion.WithKind(string(name))
+			return o, &kind, nil
 		}
 	}
-	if trimmed, ok := lean.appendTrimmed(append(shared.wire, wirePrefix...), body); ok {
-		*buffer, data = trimmed, trimmed[len(shared.wire):]
-	} else if shared.spec != nil {
-		shared = sharedSpec{}
+	if trimmed, ok := inUnknown(lean).appendTrimmed(append((*buffer)[:0], wirePrefix...), body); ok {
+		*buffer, data = trimmed, trimmed
 	}
-	o, kind, err := r.Decoder.Decode(data, defaults, into)
-	if pod, ok := o.(*corev1.Pod); ok && err == nil && shared.wire != nil {
+	return r.trim(r.Decoder.Decode(data, defaults, into))
+}
+
+// readOne reads a Pod or a Node; nil: it is neither, or not understood. Its kind is known, so that nobody need look for
+// it, and its bytes need not be copied to where a decoder expects them.
+func (r WireReader) readOne(kind string, body []byte, buffer *[]byte) runtime.Object {
+	object, objects := find(body, unknownRaw)
+	if objects != 1 {
+		return nil
+	}
+	switch kind {
+	case "Pod":
+		return r.readPod(object, buffer)
+	case "Node":
+		trimmed, ok := wire.kinds[kind].appendTrimmed((*buffer)[:0], object)
+		*buffer = trimmed
+		if node := (&corev1.Node{}); ok && node.Unmarshal(trimmed) == nil {
+			return node
+		}
+	}
+	return nil
+}
+
+// readPod reads and trims a Pod; nil: it is not understood. A spec that was read before is not read again.
+func (r WireReader) readPod(object []byte, buffer *[]byte) runtime.Object {
+	lean, shared := wire.kinds["Pod"], sharedSpecOf(object, (*buffer)[:0])
+	if shared.wire != nil && r.Pods.know(&shared) {
+		lean = wire.specless
+	}
+	trimmed, ok := lean.appendTrimmed(shared.wire, object)
+	*buffer = trimmed
+	pod := &corev1.Pod{}
+	if !ok || pod.Unmarshal(trimmed[len(shared.wire):]) != nil {
+		return nil
+	}
+	if shared.wire == nil {
+		r.Pods.Trim(pod)
+	} else {
 		r.Pods.trimShared(pod, &shared)
-		return o, kind, nil
 	}
-	return r.trim(o, kind, err)
+	return pod
+}
+
+// EventReader reads watch events. The object of an event is a part of what the event is read from: it is copied when it
+// is read itself, which the decoder of a watch does next.
+type EventReader struct{ runtime.Serializer }
+
+// Decode reads an event, and what else a serializer reads.
+func (r EventReader) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if event, is := into.(*metav1.WatchEvent); is {
+		if what, object := splitEvent(data); object != nil {
+			*event = metav1.WatchEvent{Type: string(what), Object: runtime.RawExtension{Raw: object}}
+			return event, defaults, nil
+		}
+	}
+	return r.Serializer.Decode(data, defaults, into)
+}
+
+// Parts of a watch event in JSON, as the API server writes it.
+var (
+	eventStart  = []byte(`{"type":"`)   //nolint:gochecknoglobals // a constant that Go cannot spell
+	eventMiddle = []byte(`","object":`) //nolint:gochecknoglobals // likewise
+)
+
+// splitEvent returns what a watch event says, and the object in it; nil: it is not written as the API server does.
+func splitEvent(data []byte) (what, object []byte) {
+	if rest, isJSON := bytes.CutPrefix(data, eventStart); isJSON {
+		if what, object, _ = bytes.Cut(rest, eventMiddle); bytes.IndexByte(what, '"') >= 0 || bytes.IndexByte(what, '\\') >= 0 {
+			return nil, nil
+		}
+		object, isJSON = bytes.CutSuffix(object, []byte("}"))
+		if !isJSON {
+			return nil, nil
+		}
+		return what, object
+	}
+	what, _ = find(data, eventType)
+	in, n := find(data, eventObject)
+	object, raws := find(in, extensionRaw)
+	if n != 1 || raws != 1 {
+		return nil, nil
+	}
+	return what, object
 }
 
 // trim trims the pods that were read.
@@ -149,13 +239,12 @@ type sharedSpec struct {
 	node string
 }
 
-// sharedSpecOf returns what the pod in a message shares. It is appended to a buffer.
-func sharedSpecOf(body, buffer []byte) sharedSpec {
-	pod, pods := find(body, unknownRaw)
+// sharedSpecOf returns what a pod shares. It is appended to a buffer.
+func sharedSpecOf(pod, buffer []byte) sharedSpec {
 	spec, specs := find(pod, objectSpec)
 	node, nodes := find(spec, specNode)
 	alike, ok := wire.shared.appendTrimmed(buffer, spec)
-	if pods != 1 || specs != 1 || nodes > 1 || !ok {
+	if specs != 1 || nodes > 1 || !ok {
 		return sharedSpec{}
 	}
 	return sharedSpec{wire: alike, node: string(node)}
@@ -208,11 +297,11 @@ func (m *message) appendTrimmed(to, data []byte) (trimmed []byte, ok bool) {
 		if size < 0 {
 			return to, false
 		}
-		field, named := m.fields[number]
+		field := m.field(number)
 		switch {
-		case !named:
+		case field == nil:
 			to = append(to, data[:n+size]...)
-		case field != nil && kind == protowire.BytesType:
+		case field != gone && kind == protowire.BytesType:
 			value, _ := protowire.ConsumeBytes(data[n:])
 			if to, ok = field.appendField(to, data[:n], value); !ok {
 				return to, false

@@ -113,7 +113,7 @@ func TestAnObjectKeepsNothingOfWhatItWasReadFrom(t *testing.T) {
 	for range 50 {
 		var pod corev1.Pod
 		fill.Fill(&pod)
-		kind := wire.kinds["Pod"]
+		kind := inUnknown(wire.kinds["Pod"])
 		data := w.write(&pod)
 		lean, ok := kind.appendTrimmed(bytes.Clone(wirePrefix), data[len(wirePrefix):])
 		if !ok {
@@ -233,6 +233,85 @@ func text(t *testing.T, o runtime.Object) []byte {
 		t.Skip("JSON has no times beyond the year 9999, which what is fuzzed may have")
 	}
 	return b
+}
+
+// events writes watch events as the API server does, in one media type, and reads them by its serializer and lean.
+type events struct {
+	written    [][]byte
+	whole      runtime.Serializer
+	lean       EventReader
+	mediaTypes string
+}
+
+func eventsIn(w wired) events {
+	stream := w.info().StreamSerializer.Serializer
+	e := events{whole: stream, lean: EventReader{stream}, mediaTypes: w.media}
+	for _, o := range []runtime.Object{fullPod("a"), &corev1.Pod{}, &metav1.Status{Message: `"object":{`}, &corev1.ConfigMap{Data: map[string]string{"a": `","object":{"}}`}}} {
+		var data bytes.Buffer
+		event := &metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: w.write(o)}}
+		if err := stream.Encode(event, &data); err != nil {
+			w.tb.Fatal(err)
+		}
+		written := data.Bytes()
+		if w.media == runtime.ContentTypeJSON {
+			written = bytes.TrimSpace(written) // as what separates events does
+		}
+		e.written = append(e.written, written)
+	}
+	return e
+}
+
+func (e events) read(s runtime.Serializer, data []byte) (*metav1.WatchEvent, error) {
+	event := &metav1.WatchEvent{Type: "of before", Object: runtime.RawExtension{Raw: []byte("of before")}}
+	o, _, err := s.Decode(data, nil, event)
+	if err == nil && o != runtime.Object(event) {
+		err = fmt.Errorf("%T was read", o)
+	}
+	return event, err
+}
+
+func everyEvents(tb testing.TB) []events {
+	tb.Helper()
+	inJSON := protobuf(tb)
+	inJSON.media = runtime.ContentTypeJSON
+	return []events{eventsIn(protobuf(tb)), eventsIn(inJSON)}
+}
+
+func TestAWatchEventIsWhatTheSerializerReads(t *testing.T) {
+	t.Parallel()
+	for _, e := range everyEvents(t) {
+		for _, data := range e.written {
+			if _, object := splitEvent(data); object == nil {
+				t.Errorf("%s: not understood: %q", e.mediaTypes, data)
+			}
+			want, err := e.read(e.whole, data)
+			got, leanErr := e.read(e.lean, data)
+			if diff := cmp.Diff(want, got); diff != "" || err != nil || leanErr != nil {
+				t.Errorf("%s: %v, %v (-whole +lean):\n%s", e.mediaTypes, err, leanErr, diff)
+			}
+		}
+	}
+}
+
+// TestAnotherOrderOfAWatchEvent: an event that is not written as the API server does is read by the serializer.
+func TestAnotherOrderOfAWatchEvent(t *testing.T) {
+	t.Parallel()
+	e := everyEvents(t)[1]
+	for _, data := range []string{
+		`{"object":{"a":1},"type":"ADDED"}`, ` {"type":"ADDED","object":{"a":1}}`, `{"type":"AD\u0044ED","object":{"a":1}}`, `{"type":"ADDED", "object":{"a":1}}`,
+		`{"type":"ADDED","object":{"a":1}} `,
+	} {
+		want, err := e.read(e.whole, []byte(data))
+		got, leanErr := e.read(e.lean, []byte(data))
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || leanErr != nil {
+			t.Errorf("%s: %v, %v (-whole +lean):\n%s", data, err, leanErr, diff)
+		}
+	}
+	for _, data := range []string{"", "{", `{"type":"ADDED"`, `{"type":"ADDED","object":`, "7"} {
+		if _, err := e.read(e.lean, []byte(data)); err == nil {
+			t.Errorf("%q is read", data)
+		}
+	}
 }
 
 func TestReadClaim(t *testing.T) {
