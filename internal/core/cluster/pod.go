@@ -39,6 +39,8 @@ type Pod struct {
 	Planned string
 	// Running: the pod still runs, on a node that is going. Until it is evicted it counts there to kube-scheduler.
 	Running bool
+	// DoNotDisrupt: the pod may not be evicted by our choice once it runs.
+	DoNotDisrupt bool
 	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:
 	// it is of none.
 	Gang string

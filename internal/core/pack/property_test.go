@@ -67,7 +67,76 @@ func TestEverySpreadPlanIsSound(t *testing.T) {
 		if price, most := p.PriceHourly(), cheapest.PriceHourly()*(1+2*premium); price > most+1e-6 {
 			t.Fatalf("the price is %.6f, want %.6f at most\n%s\n%s", price, most, text, story.Print(&p))
 		}
+		if err := gathers(snap, &p, premium); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
+		}
 	})
+}
+
+// gathers reports whether pods that may not be evicted are on no more new nodes, and at no higher price, than if all
+// might be.
+func gathers(snap *cluster.Snapshot, p *plan.Plan, premium float64) error {
+	apart, holding := ungathered(snap, premium)
+	if with, without := holding(p), holding(apart); with > without || p.PriceHourly() > apart.PriceHourly()+1e-9 {
+		return fmt.Errorf("pods that stay are on %d new nodes at %.6f, on %d at %.6f if all may be evicted", with, p.PriceHourly(), without, apart.PriceHourly())
+	}
+	return nil
+}
+
+// ungathered returns the plan if all pods might be evicted, and what counts the new nodes with pods that may not.
+func ungathered(snap *cluster.Snapshot, premium float64) (apart *plan.Plan, holding func(*plan.Plan) int) {
+	free, stays := *snap, map[*cluster.Constraints]bool{}
+	free.Pending = slices.Clone(snap.Pending)
+	for i := range free.Pending {
+		stays[free.Pending[i].Constraints] = stays[free.Pending[i].Constraints] || free.Pending[i].DoNotDisrupt
+		free.Pending[i].DoNotDisrupt = false
+	}
+	holding = func(p *plan.Plan) (n int) {
+		for i := range p.Launches {
+			if slices.ContainsFunc(p.Launches[i].Pods, func(ref cluster.PodRef) bool {
+				return slices.ContainsFunc(snap.Pending, func(pod cluster.Pod) bool { return pod.PodRef == ref && stays[pod.Constraints] })
+			}) {
+				n++
+			}
+		}
+		return n
+	}
+	solved := pack.Solve(&free, pack.Options{ResiliencePremium: premium})
+	return &solved, holding
+}
+
+// TestGatheringKeepsWorkloadsSpread: pods that may not be evicted go together only as far as a node has a fifth of their
+// workload, and a zone two fifths. It does happen that fewer nodes have them.
+func TestGatheringKeepsWorkloadsSpread(t *testing.T) {
+	t.Parallel()
+	const premium = 0.1
+	fewer := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text := "type small cpu=8 memory=32Gi price=0.21 zones=a,b,c\npool default\n"
+		for i := range rapid.IntRange(2, 6).Draw(t, "workloads") {
+			text += fmt.Sprintf("pod w%d cpu=%d count=%d app=%s %s\n", i, rapid.IntRange(1, 5).Draw(t, "cpu"), rapid.IntRange(10, 20).Draw(t, "count"),
+				rapid.SampledFrom([]string{fmt.Sprint("w", i), ""}).Draw(t, "app"), rapid.SampledFrom([]string{"", "do-not-disrupt"}).Draw(t, "stays"))
+		}
+		snap, err := story.Parse(text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		p := pack.Solve(snap, pack.Options{ResiliencePremium: premium})
+		apart, holding := ungathered(snap, premium)
+		if holding(&p) < holding(apart) {
+			fewer++
+		}
+		before, after := apart.Resilience.After, p.Resilience.After
+		if after.Node > max(before.Node, 0.2) || after.Zone > max(before.Zone, 0.4) {
+			t.Fatalf("gathering lets more be lost: %s, then %s\n%s\n%s", apart.Resilience, p.Resilience, text, story.Print(&p))
+		}
+		if err := gathers(snap, &p, premium); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
+		}
+	})
+	if fewer == 0 {
+		t.Error("pods that stay never went together")
+	}
 }
 
 // priceHolds reports whether the bound is one, and first-fit-decreasing no better.

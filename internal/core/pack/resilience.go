@@ -12,7 +12,8 @@ import (
 //
 // First pods are exchanged between the nodes of this plan, which costs nothing. Where a node still has
 // more pods of a workload than it should, nodes are launched anew with a limit to that, a strict one
-// first, unless chunks of capacity buffers wait. At last the zones of the nodes are chosen. It takes what effort is left, and never too much.
+// first, unless chunks of capacity buffers wait. Then the zones of the nodes are chosen, and pods that may not be
+// evicted are gathered on few of them. It takes what effort is left, and never too much.
 func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Meter) *solver {
 	all := effortFor(s.state.Model.Options, s.state.Model.Snapshot)
 	if s.state.CountOnPlanned() == 0 || meter.Left() < all/spreadLeast {
@@ -41,6 +42,7 @@ func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Mete
 		}
 	}
 	board.Zones(most - best.cost().hourly)
+	board.Gather()
 	for _, b := range best.state.Planned {
 		if b.Refusal.IsYes() {
 			b.FixDomains()

@@ -27,7 +27,7 @@ func least(snap *cluster.Snapshot, opts pack.Options) (view.Least, []plan.Refusa
 		}
 		for k := range n.Reschedulable {
 			r := &n.Reschedulable[k]
-			all.Pending = append(all.Pending, cluster.Pod{PodRef: r.PodRef, Created: r.Created, Constraints: r.Constraints})
+			all.Pending = append(all.Pending, cluster.Pod{PodRef: r.PodRef, Created: r.Created, DoNotDisrupt: r.DoNotDisrupt != "", Constraints: r.Constraints})
 		}
 	}
 	slices.SortFunc(all.Pending, byName)

@@ -91,7 +91,7 @@ func (p *pins) node(n *cluster.Node, spot bool) (evicted int) {
 		}
 		evicted++
 		n.Used = n.Used.MinusFloor(was.Requests)
-		p.snap.Pending = append(p.snap.Pending, cluster.Pod{PodRef: r.PodRef, Created: r.Created, Constraints: r.Constraints})
+		p.snap.Pending = append(p.snap.Pending, cluster.Pod{PodRef: r.PodRef, Created: r.Created, DoNotDisrupt: r.DoNotDisrupt != "", Constraints: r.Constraints})
 	}
 	n.Empty = n.Empty || spot && len(n.Reschedulable) == 0
 	return evicted

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,5 +67,23 @@ func TestUnreadDelays(t *testing.T) {
 	upsert(s, p.DeepCopy())
 	if len(reported) != 2 || reported[0] == reported[1] {
 		t.Errorf("reported %q, want each once", reported)
+	}
+}
+
+// TestAPendingPodThatMayNotBeEvicted: what its annotations will say once it runs is known before.
+func TestAPendingPodThatMayNotBeEvicted(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"karpenter.sh/do-not-disrupt=true": true, "karpenter.sh/do-not-disrupt=1h": true, "karpenter.sh/do-not-disrupt=false": false, "karpenter.sh/do-not-disrupt=soon": false,
+		"karpenter.sh/do-not-evict=true": true, "cluster-autoscaler.kubernetes.io/safe-to-evict=false": true, "cluster-autoscaler.kubernetes.io/safe-to-evict=true": false, "a=b": false,
+	} {
+		s := newTestStore(atNoon)
+		p := pendingPod("db")
+		key, value, _ := strings.Cut(name, "=")
+		p.Annotations = map[string]string{key: value}
+		upsert(s, p)
+		if got := s.Snapshot().Pending[0].DoNotDisrupt; got != want {
+			t.Errorf("with %s: %v, want %v", name, got, want)
+		}
 	}
 }

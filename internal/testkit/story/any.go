@@ -40,10 +40,10 @@ func Any(t *rapid.T) string {
 		fmt.Fprintf(&b, "gang g minimum=%d\n", rapid.IntRange(1, 8).Draw(t, "minimum"))
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
-		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d app=%s %s %s %s %s planned=%s %s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
+		fmt.Fprintf(&b, "pod w%d cpu=%dm memory=%dMi count=%d app=%s %s %s %s %s planned=%s %s %s\n", i, rapid.IntRange(1, 4000).Draw(t, "pod cpu"), rapid.IntRange(1, 9000).Draw(t, "pod memory"),
 			rapid.IntRange(1, 6).Draw(t, "count"), pick("app", "x", "y"), pick("rule", "", "spread=zone:1", "spread=host:2", "apart=host:x", "apart=zone:y", "with=zone:x", "with=host:y", "prefer-apart=host:x", "prefer-node=zone:In:b"),
 			pick("rule of others", "", "", "spread=zone:1:0:x", "spread=zone:2:0:x|y", "spread=zone:1:3", "spread=host:1:0:x|y", "with=zone:x|y", "with=host:x", "apart=zone:x|y"), pick("select", "", "select=zone:a", "select=team:red", "affinity=size:Lt:3", "affinity=zone:In:a or=zone:In:b", "port=80"),
-			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"), pick("of gang", "", "", "", "gang=g"))
+			pick("tolerate", "", "tolerate=own"), pick("planned", "", "n0", "c0"), pick("of gang", "", "", "", "gang=g"), pick("stays", "", "", "do-not-disrupt"))
 	}
 	return b.String()
 }

@@ -3,6 +3,7 @@ package disperse
 import (
 	"slices"
 
+	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/fit"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
@@ -23,10 +24,12 @@ type Board struct {
 	state    *place.State
 	size     []int32 // by class: how many pods the workload has; 0: it is not to be spread
 	movable  []bool  // by class
+	stays    []bool  // by class: a pod of it may not be evicted by our choice
 	nodes    []node  // by planned node
 	class    int32   // the class at hand
 	here     []int32 // by planned node: how many of its pods
 	zones    *zones  // what zones have is kept, too; nil: it is not
+	gathers  bool    // pods that stay are not moved back
 	searches int
 }
 
@@ -45,7 +48,7 @@ type held struct{ class, n, kept int32 }
 
 // NewBoard returns the board of the planned nodes.
 func NewBoard(s *place.State) *Board {
-	x := &Board{state: s, size: sizes(s), movable: make([]bool, len(s.Classes)), nodes: make([]node, len(s.Planned)), here: make([]int32, len(s.Planned))}
+	x := &Board{state: s, size: sizes(s), movable: make([]bool, len(s.Classes)), stays: make([]bool, len(s.Classes)), nodes: make([]node, len(s.Planned)), here: make([]int32, len(s.Planned))}
 	for c := range s.Classes {
 		cl := &s.Classes[c]
 		x.movable[c] = !cl.IsBuffer && !cl.TooLarge && len(cl.Constraints.Ports) == 0
@@ -54,12 +57,16 @@ func NewBoard(s *place.State) *Board {
 		x.nodes[i] = node{plan: b, offering: -1, isFixed: !b.Refusal.IsYes() || len(b.Minimum) > 0 || len(b.Types) == 0}
 		if b.Refusal.IsYes() && len(b.Types) > 0 {
 			x.nodes[i].typ, x.nodes[i].offering = cheapest(b)
+			x.nodes[i].isFixed = x.nodes[i].isFixed || s.Model.Supplies != nil && drawsDiffer(b, b.Pool.Offerings[x.nodes[i].offering])
 		}
 	}
 	of := s.ClassOf()
 	for p, at := range s.Assignments {
 		if at.Kind == model.OnPlanned {
-			x.nodes[at.Index].of(int32(of[s.Model.Snapshot.Pending[p].Constraints])).n++
+			pod := &s.Model.Snapshot.Pending[p]
+			c := of[pod.Constraints]
+			x.nodes[at.Index].of(int32(c)).n++
+			x.stays[c] = x.stays[c] || pod.DoNotDisrupt
 		}
 	}
 	x.searches = searchesBase + searchesPod*len(s.Assignments)
@@ -76,6 +83,19 @@ func cheapest(b *model.PlannedNode) (typ int32, offering int) {
 		}
 	}
 	return typ, offering
+}
+
+// drawsDiffer reports whether a node has another offering as cheap as its cheapest one that draws something else on
+// supplies. Which of them is launched could depend on what is exchanged.
+func drawsDiffer(b *model.PlannedNode, cheapest *catalog.Offering) bool {
+	for _, t := range b.Types {
+		for a := b.Pool.Types[t].First; a < b.Pool.Types[t].End; a++ {
+			if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && o.Cost() <= cheapest.Cost() && !slices.Equal(o.Draws, cheapest.Draws) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // of returns what the node holds of a class.
@@ -127,14 +147,14 @@ func (x *Board) relieve(c int32, i int, limit int32) {
 	}
 	for d := 1; d < len(x.nodes) && x.here[i] > limit; d++ {
 		j := (i + d) % len(x.nodes)
-		for x.here[i] > limit && x.here[j] < limit && x.searches > 0 && x.pass(c, i, j, limit) {
+		for x.here[i] > limit && x.here[j] < limit && x.searches > 0 && x.pass(c, i, j, min(x.here[i]-limit, limit-x.here[j])) {
 		}
 	}
 }
 
-// pass moves pods of a class from one node to another, and others back if room is needed. It reports
-// whether it did.
-func (x *Board) pass(c int32, i, j int, limit int32) bool {
+// pass moves pods of a class from one node to another, most of them at most, and others back if room is needed. It
+// reports whether it did.
+func (x *Board) pass(c int32, i, j int, most int32) bool {
 	x.searches--
 	if x.nodes[j].isFixed || !x.alike(c, i, j) || !x.admits(c, j) {
 		return false
@@ -143,12 +163,12 @@ func (x *Board) pass(c int32, i, j int, limit int32) bool {
 		x.move(c, i, j, 1)
 		return true
 	}
-	over := min(x.here[i]-limit, limit-x.here[j], atOnce)
+	most = min(most, atOnce)
 	for h := range x.nodes[j].held {
 		u := x.nodes[j].held[h].class
 		x.searches--
 		x.state.Model.Meter.Spend(1)
-		if u == c || x.nodes[j].held[h].n == 0 || !x.movable[u] || !x.alike(u, i, j) || !x.admits(u, i) {
+		if u == c || x.nodes[j].held[h].n == 0 || !x.movable[u] || x.gathers && x.stays[u] || !x.alike(u, i, j) || !x.admits(u, i) {
 			continue
 		}
 		back := min(x.nodes[j].held[h].n, atOnce)
@@ -165,7 +185,7 @@ func (x *Board) pass(c int32, i, j int, limit int32) bool {
 				return true
 			}
 		}
-		for k := int32(2); back > 0 && k <= over && x.fits(j, c, k, u, 1); k++ {
+		for k := int32(2); back > 0 && k <= most && x.fits(j, c, k, u, 1); k++ {
 			if x.fits(i, u, 1, c, k) {
 				x.move(c, i, j, k)
 				x.move(u, j, i, 1)

@@ -2,6 +2,7 @@ package disperse
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 )
@@ -59,7 +60,7 @@ func (z *zoning) exchange() {
 		for i := range x.nodes {
 			for d := 1; d < len(x.nodes) && z.leaves(int32(c), i); d++ {
 				j := (i + d) % len(x.nodes)
-				for z.leaves(int32(c), i) && x.here[j] < limit && x.searches > 0 && z.room(int32(c), j, i) > 0 && z.at[i] != z.at[j] && x.pass(int32(c), i, j, limit) {
+				for z.leaves(int32(c), i) && x.here[j] < limit && x.searches > 0 && z.room(int32(c), j, i) > 0 && z.at[i] != z.at[j] && x.pass(int32(c), i, j, min(x.here[i]-limit, limit-x.here[j])) {
 				}
 			}
 		}
@@ -122,6 +123,24 @@ func (z *zoning) measure(i int) {
 			if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && o.Zone != "" {
 				d := z.number(o.Zone)
 				prices[d] = min(prices[d], o.Cost())
+			}
+		}
+	}
+	if z.board.state.Model.Supplies != nil {
+		z.keepDraws(n, prices)
+	}
+}
+
+// keepDraws leaves a node the zones where it would draw the same on supplies: what is left for other nodes was worked out
+// with that.
+func (z *zoning) keepDraws(n *node, prices []float64) {
+	b := n.plan
+	for _, t := range b.Types {
+		for a := b.Pool.Types[t].First; a < b.Pool.Types[t].End; a++ {
+			if o := b.Pool.Offerings[a]; b.Offerings.Has(a) && o.Zone != "" && !slices.Equal(o.Draws, b.Pool.Offerings[n.offering].Draws) {
+				if d := z.number(o.Zone); o.Cost() <= prices[d] {
+					prices[d] = math.Inf(1)
+				}
 			}
 		}
 	}
