@@ -21,6 +21,7 @@ func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Mete
 	}
 	board, base := disperse.NewBoard(s.state), s.cost()
 	before, spot := board.Loss()
+	holding := board.Holding()
 	most := base.hourly + s.state.Model.Options.ResiliencePremium*(base.hourly+(disperse.Weight(true)-1)*spot) + priceSlack
 	best := s
 	board.Balance()
@@ -48,7 +49,9 @@ func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Mete
 			b.FixDomains()
 		}
 	}
-	return best.noteResilience(board, before, base.hourly)
+	best.resilience = plan.Resilience{Before: before, HoldingBefore: holding, HoldingAfter: board.Holding(), CheapestHourly: base.hourly, SpreadHourly: best.cost().hourly}
+	best.resilience.After, _ = board.Loss()
+	return best
 }
 
 // spreadLeast is which part of a decision's effort, one in so many, must be left for workloads to be spread.
@@ -64,11 +67,4 @@ func limited(v *solver, board *disperse.Board, share int32) (*solver, *disperse.
 	spread := disperse.NewBoard(v.state)
 	spread.Balance()
 	return v, spread
-}
-
-// noteResilience notes for the plan what spreading changes.
-func (s *solver) noteResilience(board *disperse.Board, before plan.Loss, cheapest float64) *solver {
-	s.resilience = plan.Resilience{Before: before, CheapestHourly: cheapest, SpreadHourly: s.cost().hourly}
-	s.resilience.After, _ = board.Loss()
-	return s
 }

@@ -1,12 +1,17 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Resilience is what it costs and gains that a plan spreads the pods of workloads over more nodes than
 // the cheapest plan does.
 type Resilience struct {
 	// Before is what can be lost with the cheapest plan, After with this one.
 	Before, After Loss
+	// HoldingBefore and HoldingAfter are how many of the nodes that are launched have pods that may not be evicted.
+	HoldingBefore, HoldingAfter int
 	// CheapestHourly and SpreadHourly are what the launches of the two plans cost, in dollars.
 	CheapestHourly, SpreadHourly float64
 }
@@ -18,16 +23,31 @@ type Loss struct {
 	Node, SpotOffering, Zone float64
 }
 
+// IsKnown reports whether there is anything to say: of a workload that counts, or of nodes with pods that may not be
+// evicted.
+func (r Resilience) IsKnown() bool {
+	return r.Before != (Loss{}) || r.HoldingBefore != r.HoldingAfter
+}
+
 // String returns what spreading costs and gains in words.
 func (r Resilience) String() string {
+	var parts []string
+	share := func(of string, before, after float64) {
+		parts = append(parts, fmt.Sprintf("%s: %.0f %% → %.0f %%", of, 100*before, 100*after))
+	}
+	if r.Before != (Loss{}) {
+		share("largest share of any workload on one node", r.Before.Node, r.After.Node)
+		if r.Before.SpotOffering > 0 || r.After.SpotOffering > 0 {
+			share("on one spot offering", r.Before.SpotOffering, r.After.SpotOffering)
+		}
+		share("in one zone", r.Before.Zone, r.After.Zone)
+	}
+	if r.HoldingBefore != r.HoldingAfter {
+		parts = append(parts, fmt.Sprintf("nodes with pods that may not be evicted: %d → %d", r.HoldingBefore, r.HoldingAfter))
+	}
 	cost := "at no cost"
 	if r.CheapestHourly > 0 && r.SpreadHourly != r.CheapestHourly {
 		cost = fmt.Sprintf("%+.1f %%", 100*(r.SpreadHourly/r.CheapestHourly-1))
 	}
-	spot := ""
-	if r.Before.SpotOffering > 0 || r.After.SpotOffering > 0 {
-		spot = fmt.Sprintf(", on one spot offering: %.0f %% → %.0f %%", 100*r.Before.SpotOffering, 100*r.After.SpotOffering)
-	}
-	return fmt.Sprintf("largest share of any workload on one node: %.0f %% → %.0f %%%s, in one zone: %.0f %% → %.0f %%, %s",
-		100*r.Before.Node, 100*r.After.Node, spot, 100*r.Before.Zone, 100*r.After.Zone, cost)
+	return strings.Join(append(parts, cost), ", ")
 }

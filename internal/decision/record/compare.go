@@ -35,7 +35,7 @@ func sayPlan(say func(string, ...any), p *plan.Plan) {
 	for _, r := range p.Refusals {
 		say("pod %s: refused: %s: %s", r.Pod, r.Why.Reason, r.Why)
 	}
-	if p.Resilience.Before != (plan.Loss{}) {
+	if p.Resilience.IsKnown() {
 		say("%s", p.Resilience)
 	}
 	for i := range p.Buffers {

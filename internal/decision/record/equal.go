@@ -32,7 +32,10 @@ func sameDisruption(a, b *cluster.Disruption) bool {
 		a.Replaces == b.Replaces && a.SoftTaint == b.SoftTaint && a.DeletionCandidate == b.DeletionCandidate
 }
 
-func sameList[T comparable](a, b []T) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
+// sameList compares lists, most of which are the same one.
+func sameList[T comparable](a, b []T) bool {
+	return (a == nil) == (b == nil) && len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+}
 
 // samePods compares lists of which snapshots that follow one another share most.
 func samePods(a, b []cluster.ReschedulablePod) bool {

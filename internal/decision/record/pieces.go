@@ -251,10 +251,12 @@ func (w *Writer) keepNodes(s *cluster.Snapshot) {
 // belongs to another already.
 func (w *Writer) keepDeps(deps []dep) bool {
 	for _, d := range deps {
-		if d.piece.round == w.round && d.piece.owner != d.owner {
+		switch {
+		case d.piece.round != w.round:
+			d.piece.round, d.piece.owner = w.round, d.owner
+		case d.piece.owner != d.owner:
 			return false
 		}
-		d.piece.round, d.piece.owner = w.round, d.owner
 	}
 	return true
 }

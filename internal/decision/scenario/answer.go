@@ -20,7 +20,7 @@ func Answer(name string, snap *cluster.Snapshot, p *plan.Plan) (*Plan, error) {
 		Format: PlanFormat, Scenario: name, LowerBoundPerHour: p.BoundHourly,
 		NewNodes: []NewNode{}, Existing: []Existing{}, Unschedulable: []Share{},
 	}
-	if p.Resilience.Before != (plan.Loss{}) {
+	if p.Resilience.IsKnown() {
 		out.Resilience = p.Resilience.String()
 	}
 	for i := range p.Launches {

@@ -106,7 +106,7 @@ func (a *Answer) writeLaunches(b *strings.Builder) {
 // writeResilience says what spreading workloads costs and gains.
 func (a *Answer) writeResilience(b *strings.Builder) {
 	r := &a.Plan.Resilience
-	if r.Before == (plan.Loss{}) {
+	if !r.IsKnown() {
 		return
 	}
 	fmt.Fprintf(b, "  %s\n", r)

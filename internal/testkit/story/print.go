@@ -50,7 +50,7 @@ func Print(p *plan.Plan) string {
 	if b.Len() == 0 {
 		return "nothing\n"
 	}
-	if p.Resilience.Before != p.Resilience.After {
+	if r := &p.Resilience; r.Before != r.After || r.HoldingBefore != r.HoldingAfter {
 		fmt.Fprintf(&b, "%s\n", p.Resilience)
 	}
 	return b.String()

@@ -16,7 +16,7 @@ func (x *Board) Gather() {
 	x.zones, x.gathers = x.newZones().zones, true
 	order := x.holding()
 	for k, i := range order {
-		for h := 0; h < len(x.nodes[i].held); h++ {
+		for h := 0; h < len(x.nodes[i].held) && x.searches > 0; h++ {
 			c := x.nodes[i].held[h].class
 			for t := len(order) - 1; t > k && x.stays[c] && x.movable[c]; t-- {
 				x.give(c, i, order[t])
@@ -27,16 +27,31 @@ func (x *Board) Gather() {
 	x.finish()
 }
 
+// staying returns how many pods that stay a node has.
+func (x *Board) staying(i int) (n int32) {
+	for _, h := range x.nodes[i].held {
+		if x.stays[h.class] {
+			n += h.n
+		}
+	}
+	return n
+}
+
+// Holding returns how many nodes have pods that may not be evicted.
+func (x *Board) Holding() (n int) {
+	for i := range x.nodes {
+		if x.nodes[i].offering >= 0 && x.staying(i) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // holding returns the nodes with pods that stay, those with the fewest first.
 func (x *Board) holding() (order []int) {
 	counts := make([]int32, len(x.nodes))
 	for i := range x.nodes {
-		for _, h := range x.nodes[i].held {
-			if x.stays[h.class] {
-				counts[i] += h.n
-			}
-		}
-		if counts[i] > 0 && !x.nodes[i].isFixed {
+		if counts[i] = x.staying(i); counts[i] > 0 && !x.nodes[i].isFixed {
 			order = append(order, i)
 		}
 	}
