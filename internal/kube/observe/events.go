@@ -39,7 +39,7 @@ func Nominated(claim, node string) Event {
 
 // FailedScheduling says on a pod why no node, existing or new, can take it.
 func FailedScheduling(why string) Event {
-	return Event{Reason: "FailedScheduling", Type: corev1.EventTypeWarning, Message: why, Dedupe: failedSchedulingDedupe}
+	return Event{Reason: "FailedScheduling", Type: corev1.EventTypeWarning, Message: why, Dedupe: failedSchedulingDedupe, Limit: pacedRefused}
 }
 
 // NoCompatibleInstanceTypes says on a NodePool that none of the provider's types fit it.
@@ -49,13 +49,13 @@ func NoCompatibleInstanceTypes(why string) Event {
 
 // DisruptionBlocked says on a Node or NodeClaim why it is not disrupted although there is a reason.
 func DisruptionBlocked(why string) Event {
-	return Event{Reason: "DisruptionBlocked", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}}
+	return Event{Reason: "DisruptionBlocked", Type: corev1.EventTypeNormal, Message: why, DedupeValues: []string{why}, Limit: pacedBlocked}
 }
 
 // PoolDisruptionBlocked says on a NodePool why none of its nodes is disrupted.
 func PoolDisruptionBlocked(why string) Event {
 	e := DisruptionBlocked(why)
-	e.Dedupe = poolDedupe
+	e.Dedupe, e.Limit = poolDedupe, ""
 	return e
 }
 
@@ -91,7 +91,7 @@ func DisruptionWaitingReadiness() Event {
 
 // Unconsolidatable says on a Node or NodeClaim why consolidation would save nothing.
 func Unconsolidatable(why string) Event {
-	return Event{Reason: "Unconsolidatable", Type: corev1.EventTypeNormal, Message: why, Dedupe: unconsolidatableDedupe}
+	return Event{Reason: "Unconsolidatable", Type: corev1.EventTypeNormal, Message: why, Dedupe: unconsolidatableDedupe, Limit: pacedUnconsolidatable}
 }
 
 // ConsolidationCandidate says on a Node or NodeClaim that consolidation is about to remove it,

@@ -28,6 +28,10 @@ const (
 	// limitedPerSecond and limitedBurst bound the events of one Limit.
 	limitedPerSecond = 5
 	limitedBurst     = 10
+	// pacedPerSecond and pacedBurst bound those of one Limit of which each object of thousands may have one at the same
+	// time. client-go queues 1,000 events, and drops what does not fit, whatever it is about.
+	pacedPerSecond = 20
+	pacedBurst     = 300
 	// messageMost bounds a message, in bytes.
 	messageMost = 1024
 )
@@ -41,6 +45,10 @@ const (
 	limitNominated    Limit = "nominated"
 	limitLaunchFailed Limit = "launch failed"
 	limitDoNotDisrupt Limit = "do-not-disrupt"
+
+	pacedRefused          Limit = "refused pods"
+	pacedBlocked          Limit = "blocked nodes"
+	pacedUnconsolidatable Limit = "unconsolidatable nodes"
 )
 
 // Event is one thing to say about one object.
@@ -55,7 +63,8 @@ type Event struct {
 	// Decision is the ID of the decision that the event is about; empty: of none. It is at the end of the
 	// message, and in the annotation translate.DecisionAnnotationKey of the event.
 	Decision string
-	// Limit: no more than five events of the same Limit are written per second; empty: no limit.
+	// Limit: no more than five events of the same Limit are written per second, or twenty of the paced ones; empty: no
+	// limit. What is left out is written when it is asked for again.
 	Limit Limit
 }
 
@@ -78,6 +87,10 @@ func NewRecorder(rec record.EventRecorder, now func() time.Time) *Recorder {
 			limitNominated:    rate.NewLimiter(limitedPerSecond, limitedBurst),
 			limitLaunchFailed: rate.NewLimiter(limitedPerSecond, limitedBurst),
 			limitDoNotDisrupt: rate.NewLimiter(limitedPerSecond, limitedBurst),
+
+			pacedRefused:          rate.NewLimiter(pacedPerSecond, pacedBurst),
+			pacedBlocked:          rate.NewLimiter(pacedPerSecond, pacedBurst),
+			pacedUnconsolidatable: rate.NewLimiter(pacedPerSecond, pacedBurst),
 		},
 	}
 }

@@ -150,6 +150,38 @@ func TestNominatedIsLimitedAndTriesAgain(t *testing.T) {
 	}
 }
 
+// TestABurstFitsTheQueueOfTheClient: what each of 5,000 nodes and 2,000 pods has to say at one instant leaves room for what
+// is said once, and is said in the course of the next decisions, nothing twice.
+func TestABurstFitsTheQueueOfTheClient(t *testing.T) {
+	t.Parallel()
+	const queue, pods, nodes = 1000, 2_000, 5_000
+	now := time.Unix(1000, 0)
+	sink := record.NewFakeRecorder(pods + 2*nodes)
+	r := NewRecorder(sink, func() time.Time { return now })
+	sum := 0
+	for range 60 {
+		for i := range pods {
+			r.Event(testPod(fmt.Sprint("p", i)), FailedScheduling("x"))
+		}
+		for i := range nodes {
+			of := testPod(fmt.Sprint("n", i))
+			if r.Event(of, Unconsolidatable("x")); i%5 == 0 {
+				r.Event(of, DisruptionBlocked("x"))
+			}
+		}
+		r.Event(testPod("once"+now.String()), Evicted("x"))
+		got := drain(sink)
+		if got > queue {
+			t.Fatalf("%d events at one instant, of which the client drops what is beyond %d", got, queue)
+		}
+		sum += got
+		now = now.Add(5 * time.Second)
+	}
+	if sum < pods {
+		t.Errorf("%d events in five minutes, want %d at least", sum, pods)
+	}
+}
+
 // TestPodsOfFailedLaunchesAreLimitedApart: by a limit of their own, which events on NodeClaims do not
 // count against.
 func TestPodsOfFailedLaunchesAreLimitedApart(t *testing.T) {
