@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/sim/cluster"
 )
@@ -39,6 +40,10 @@ type Arrivals struct {
 	Pattern Pattern
 	// Rule changes what the product launches before a batch window ends; nil: it is the product's.
 	Rule func(*provisioning.Loop)
+	// Consolidation changes how the product consolidates; nil: it does not.
+	Consolidation func(*disruption.Loop)
+	// Reclaim: ten minutes after all pods ran the cloud reclaims the instance with the largest share of a workload.
+	Reclaim bool
 }
 
 // Arrived is what came of arrivals.
@@ -52,6 +57,10 @@ type Arrived struct {
 	// Price is what all instances cost in dollars an hour when all pods ran first, and PriceLater ten
 	// minutes later.
 	Price, PriceLater float64
+	// Down is the largest share of the reclaimed instance's workload that did not run at once, and DownFor for how long some
+	// of it did not.
+	Down    float64
+	DownFor time.Duration
 }
 
 const (
@@ -59,6 +68,8 @@ const (
 	arriveAt, arriveGiveBack = 6 * time.Minute, 10 * time.Minute
 	// ArrivalsLast is how long a world with arrivals has to last.
 	ArrivalsLast = 35 * time.Minute
+	// sharedLeast is how many pods a workload has at least of which an instance is reclaimed.
+	sharedLeast = 10
 )
 
 // arrivals are the pods that arrive, and what is seen of them.
@@ -66,6 +77,7 @@ type arrivals struct {
 	beside
 	pattern  Pattern
 	created  map[cluster.Key]time.Time // of pods that are not bound yet
+	loads    []*cluster.Workload       // all of them
 	expected []*cluster.Workload       // that have yet to be whole
 	more     int                       // workloads that have yet to begin
 	got      Arrived
@@ -106,6 +118,7 @@ func (a *arrivals) begin() {
 		before = append(before, a.workload(fmt.Sprintf("base-%d", i), a.upTo(6, 24)))
 		w.workloads.Add(before[i], nil)
 	}
+	a.loads = slices.Clone(before)
 	w.after(arriveAt, func() {
 		w.api.Watch(a.observe)
 		a.arrive(before)
@@ -126,7 +139,7 @@ func (a *arrivals) add(pause time.Duration, load *cluster.Workload) {
 	a.more++
 	a.w.after(pause, func() {
 		a.more--
-		a.expected = append(a.expected, load)
+		a.expected, a.loads = append(a.expected, load), append(a.loads, load)
 		a.w.workloads.Add(load, nil)
 	})
 }
@@ -194,12 +207,7 @@ func (a *arrivals) rollOut(old *cluster.Workload) {
 	a.add(0, load)
 	var step func()
 	step = func() {
-		ready := 0
-		for _, pod := range a.w.api.PodsOf(load.Name) {
-			if cluster.IsReady(pod) {
-				ready++
-			}
-		}
+		ready := a.ready(load)
 		old.Replicas = max(0, min(old.Replicas, all-ready))
 		load.Replicas = max(load.Replicas, min(all, all+max(1, all/4)-len(a.w.api.PodsOf(old.Name))))
 		a.w.workloads.Wake(old)
@@ -237,19 +245,61 @@ func (a *arrivals) watch() {
 			return
 		}
 		a.done, a.got.Price = true, a.w.cloud.costs()
-		a.w.after(arriveGiveBack, func() { a.got.PriceLater = a.w.cloud.costs() })
+		a.w.after(arriveGiveBack, func() {
+			a.got.PriceLater = a.w.cloud.costs()
+			if a.w.opts.Arrivals.Reclaim {
+				a.reclaim()
+			}
+		})
 	})
 }
 
 // lacks reports whether pods of a workload do not run.
-func (a *arrivals) lacks(load *cluster.Workload) bool {
-	ready := 0
+func (a *arrivals) lacks(load *cluster.Workload) bool { return a.ready(load) < load.Replicas }
+
+// ready returns how many pods of a workload run.
+func (a *arrivals) ready(load *cluster.Workload) (ready int) {
 	for _, pod := range a.w.api.PodsOf(load.Name) {
 		if cluster.IsReady(pod) {
 			ready++
 		}
 	}
-	return ready < load.Replicas
+	return ready
+}
+
+// reclaim stops the instance with the largest share of a workload, and looks what of that runs until it is whole again.
+func (a *arrivals) reclaim() {
+	var victim *instance
+	var load *cluster.Workload
+	largest := 0.0
+	for _, l := range a.loads {
+		on := map[*instance]int{}
+		for _, pod := range a.w.api.PodsOf(l.Name) {
+			i := a.w.cloud.byNode[pod.Spec.NodeName]
+			if on[i]++; i == nil || l.Replicas < sharedLeast {
+				continue
+			}
+			if share := float64(on[i]) / float64(l.Replicas); share > largest {
+				victim, load, largest = i, l, share
+			}
+		}
+	}
+	if victim == nil {
+		return
+	}
+	began := a.w.at
+	a.w.cloud.stop(victim, "reclaimed")
+	var observe func()
+	observe = func() {
+		down := 1 - float64(a.ready(load))/float64(load.Replicas)
+		a.got.Down = max(a.got.Down, down)
+		if a.got.Down > 0 && down <= 0 {
+			a.got.DownFor = a.w.at.Sub(began)
+			return
+		}
+		a.w.after(200*time.Millisecond, observe)
+	}
+	observe()
 }
 
 // launches counts an instance.

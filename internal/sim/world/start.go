@@ -207,6 +207,9 @@ func (m *fakeManager) Add(r manager.Runnable) error {
 		if m := p.w.opts.Mutant; m != nil && m.Unescalated {
 			r.Reboots = unescalated{r.Reboots}
 		}
+		if a := p.w.opts.Arrivals; a != nil && a.Consolidation != nil {
+			a.Consolidation(r)
+		}
 	}
 	switch r := r.(type) {
 	case *interruption.Loop:
