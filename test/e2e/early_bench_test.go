@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func onePodAtATime(b *testing.B, start func(b *testing.B, kubeconfig string) *pr
 		}
 		at, err := awaitLaunch(events.ResultChan(), calls.ResultChan(), seen, begun)
 		if err != nil {
-			b.Fatalf("%v\n%s", err, p)
+			b.Fatalf("%v: %s\n%s", err, placed(b, c), p)
 		}
 		created, called, launched = append(created, at.created), append(called, at.called), append(launched, at.launched)
 	}
@@ -120,6 +121,27 @@ func podOfMoreThanHalf(i int) *corev1.Pod {
 
 // launch is how long after an instant a NodeClaim was there, its launch was called for, and it said that it is launched.
 type launch struct{ created, called, launched time.Duration }
+
+// placed says on which nodes pods are, and why not.
+func placed(b *testing.B, c client.Client) string {
+	b.Helper()
+	var pods corev1.PodList
+	if err := c.List(b.Context(), &pods, client.InNamespace("default")); err != nil {
+		b.Fatal(err)
+	}
+	var lines []string
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		line := p.Name + " on " + p.Spec.NodeName
+		for _, cond := range p.Status.Conditions {
+			if cond.Status != corev1.ConditionTrue {
+				line += ", " + string(cond.Type) + ": " + cond.Message
+			}
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "; ")
+}
 
 // awaitLaunch returns that of the next NodeClaim.
 func awaitLaunch(claims, calls <-chan watch.Event, seen map[string]bool, begun time.Time) (at launch, err error) {
