@@ -12,7 +12,7 @@ const (
 	// startHeapUsual is how large the heap may grow before garbage is collected while the caches are filled, where no limit
 	// on memory is known.
 	startHeapUsual = 512 << 20
-	// startHeapMost is the same with a limit: the caches of 5,000 nodes are filled with two collections.
+	// startHeapMost is the same with a limit: until the caches of 5,000 nodes are filled there are four collections, not nine.
 	startHeapMost = 1280 << 20
 )
 

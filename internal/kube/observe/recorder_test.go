@@ -151,7 +151,7 @@ func TestNominatedIsLimitedAndTriesAgain(t *testing.T) {
 }
 
 // TestABurstFitsTheQueueOfTheClient: what each of 5,000 nodes and 2,000 pods has to say at one instant leaves room for what
-// is said once, and is said in the course of the next decisions, nothing twice.
+// is said once, and what is left out is said with the next decisions.
 func TestABurstFitsTheQueueOfTheClient(t *testing.T) {
 	t.Parallel()
 	const queue, pods, nodes = 1000, 2_000, 5_000

@@ -14,7 +14,7 @@ import (
 func TestOneReclaimTakesLess(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || testkit.Raced {
-		t.Skip("long")
+		t.Skip("plays 20 worlds of 35 minutes, each on one goroutine: make test-sim does")
 	}
 	const premium = 0.03
 	for _, p := range []Pattern{LargeApp, ManyApps} {
