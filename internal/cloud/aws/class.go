@@ -20,6 +20,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 	"github.com/dovetail-sh/dovetail/internal/kube/condition"
 )
@@ -49,7 +50,7 @@ func (c *classReconciler) register(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).Named(classController).
 		For(&awsv1.EC2NodeClass{}).
 		Watches(&karpenterv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(classOfGoneClaim)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: classesAtOnce}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: classesAtOnce, NewQueue: loop.NewQueue}).
 		Complete(reconcile.Func(c.reconcile))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", classController, err)

@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clusterapiv1alpha1 "github.com/dovetail-sh/dovetail/api/clusterapi/v1alpha1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 )
 
 const (
@@ -52,7 +54,8 @@ func notes(l *listing) string {
 
 // Register adds the loop that writes the status of classes to a manager.
 func (p *Provider) Register(mgr ctrl.Manager) error {
-	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).For(&clusterapiv1alpha1.ClusterAPINodeClass{}).Complete(reconcile.AsReconciler(mgr.GetClient(), &classLoop{p}))
+	err := ctrl.NewControllerManagedBy(mgr).Named(controllerName).For(&clusterapiv1alpha1.ClusterAPINodeClass{}).
+		WithOptions(controller.Options{NewQueue: loop.NewQueue}).Complete(reconcile.AsReconciler(mgr.GetClient(), &classLoop{p}))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", controllerName, err)
 	}

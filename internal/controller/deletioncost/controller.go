@@ -19,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -72,7 +73,8 @@ func (c *Controllers) Register(mgr ctrl.Manager) error {
 		queue.Add(reconcile.Request{})
 		return nil
 	})
-	if err := ctrl.NewControllerManagedBy(mgr).Named(rankName).WatchesRawSource(once).Complete(reconcile.Func(c.Reconcile)); err != nil {
+	if err := ctrl.NewControllerManagedBy(mgr).Named(rankName).WithOptions(controller.Options{NewQueue: loop.NewQueue}).
+		WatchesRawSource(once).Complete(reconcile.Func(c.Reconcile)); err != nil {
 		return fmt.Errorf("register %s: %w", rankName, err)
 	}
 	writes := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -52,7 +52,7 @@ type Controller[T client.Object] struct {
 
 // Register adds the controller to a manager.
 func (c *Controller[T]) Register(mgr ctrl.Manager) error {
-	options := controller.Options{MaxConcurrentReconciles: c.AtOnce}
+	options := controller.Options{MaxConcurrentReconciles: c.AtOnce, NewQueue: NewQueue}
 	if c.RetryFirst > 0 {
 		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](c.RetryFirst, c.RetryMost)
 	}
