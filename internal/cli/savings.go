@@ -145,9 +145,9 @@ func runSavingsWindow(cmd *cobra.Command, in *savingsInput) error {
 	if err != nil {
 		return noJournal(err, in.path)
 	}
-	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d decisions", len(file.Decisions)))
-	w, err := savings.MakeWindow(file, in.where(), since)
-	done()
+	w, err := compute(cmd, fmt.Sprintf("deciding about %d decisions", len(file.Decisions)), func() (*savings.Window, error) {
+		return savings.MakeWindow(file, in.where(), since)
+	})
 	if errors.Is(err, savings.ErrNoDemand) {
 		return fmt.Errorf("%w since %s: %s", err, since.Format(time.RFC3339), known(file, in.where()))
 	}
@@ -178,11 +178,11 @@ func runSavings(cmd *cobra.Command, in *savingsInput) error {
 	if err != nil {
 		return err
 	}
-	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d objects", len(objects)))
-	report, err := in.report(cmd.Context(), savings.Input{
-		Objects: objects, Cluster: name, At: time.Now(), Redact: in.redact, Terms: in.terms, Clock: simulate.Clock{Now: time.Now, CPU: cpuTime},
+	report, err := compute(cmd, fmt.Sprintf("deciding about %d objects", len(objects)), func() (*savings.Report, error) {
+		return in.report(cmd.Context(), savings.Input{
+			Objects: objects, Cluster: name, At: time.Now(), Redact: in.redact, Terms: in.terms, Clock: simulate.Clock{Now: time.Now, CPU: cpuTime},
+		})
 	})
-	done()
 	if err != nil {
 		return err
 	}

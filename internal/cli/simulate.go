@@ -121,9 +121,12 @@ func (in *simulateInput) validate(given *pflag.FlagSet, premium float64) error {
 
 // simulateSavings prints what would make nodes cheaper.
 func simulateSavings(cmd *cobra.Command, c simulate.Case, opts consolidate.Options, output string) error {
-	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)))
-	saving := simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime})
-	done()
+	saving, err := compute(cmd, fmt.Sprintf("deciding about %d nodes", len(c.Snapshot.Nodes)), func() (*simulate.Saving, error) {
+		return simulate.Consolidate(c, opts, simulate.Clock{Now: time.Now, CPU: cpuTime}), nil
+	})
+	if err != nil {
+		return err
+	}
 	return saving.Print(cmd.OutOrStdout(), output)
 }
 
@@ -133,12 +136,13 @@ func simulateLaunches(cmd *cobra.Command, c simulate.Case, prove bool, output st
 	if !prove {
 		c.Options.ProofRounds = pack.ProofRoundsShort
 	}
-	done := reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)))
-	answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
-	if err == nil && output == simulate.Table {
-		answer.AskFirstFit()
-	}
-	done()
+	answer, err := compute(cmd, fmt.Sprintf("deciding about %d pods", len(c.Snapshot.Pending)), func() (*simulate.Answer, error) {
+		answer, err := simulate.Run(c, simulate.Clock{Now: time.Now, CPU: cpuTime})
+		if err == nil && output == simulate.Table {
+			answer.AskFirstFit()
+		}
+		return answer, err
+	})
 	if err != nil {
 		return err
 	}
@@ -257,6 +261,28 @@ func reportWhenLong(w io.Writer, what string) (end func()) {
 	return func() {
 		close(ended)
 		<-done
+	}
+}
+
+// compute returns what a computation does, which knows nothing of contexts. It says so when that
+// takes long, and does not wait for it when the command is interrupted: the process ends then.
+func compute[T any](cmd *cobra.Command, what string, computation func() (T, error)) (T, error) {
+	defer reportWhenLong(cmd.ErrOrStderr(), what)()
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := computation()
+		done <- outcome{value, err}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-cmd.Context().Done():
+		var none T
+		return none, fmt.Errorf("interrupted while %s", what)
 	}
 }
 

@@ -70,9 +70,7 @@ func (f *whatIfFlags) answer(cmd *cobra.Command, change *whatif.Change) (differe
 	if err != nil {
 		return false, err
 	}
-	done = reportWhenLong(cmd.ErrOrStderr(), fmt.Sprintf("forecasting from %d objects", len(q.Objects)))
-	v, err := q.answer()
-	done()
+	v, err := compute(cmd, fmt.Sprintf("forecasting from %d objects", len(q.Objects)), q.answer)
 	if err != nil {
 		return false, err
 	}
