@@ -2,6 +2,7 @@ package cover
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -16,23 +17,50 @@ type improver struct {
 	repair packing
 	price  float64 // of what was given back
 	items  []Item  // of the bin at hand
+	last   int     // candidate that may be looked at
 }
 
-// goodEnough is at which part of the bound it is not worth to go on.
-const goodEnough = 1.001
+const (
+	// goodEnough is at which part of the bound it is not worth to go on.
+	goodEnough = 1.001
+	// farOff is above which part of the bound the search is repeated, and worthwhile which part of
+	// the cost a search must save not to be useless.
+	farOff, worthwhile = 1.03, 1e-3
+	// uselessMost is how many useless searches there are at most.
+	uselessMost = 10
+)
 
-// improve does so many rounds on the best packing, looking at so many candidates (zero is
-// no limit), less if it is close to the bound.
-func (s *solver) improve(rounds, evaluations int) {
-	last := s.greedy.evaluations + evaluations
-	im := &improver{s: s, luck: 1}
+// improve searches for a cheaper packing, and again as often as that is allowed, while the packing is
+// far from the bound and not too many searches were useless.
+func (s *solver) improve(e Effort) {
+	im := &improver{s: s, luck: 1, last: math.MaxInt}
+	if e.Evaluations > 0 {
+		im.last = s.greedy.evaluations + e.Evaluations
+	}
 	copy(s.value, s.bestValue)
-	for range rounds {
+	useless := 0
+	for range 1 + max(e.Repeat, 0) {
+		before := s.best.cost
+		im.rounds(e.Improve)
+		if s.best.cost > before*(1-worthwhile) {
+			useless++
+		}
+		if s.best.cost < s.tariff.bound*farOff || useless == uselessMost || s.greedy.evaluations >= im.last {
+			return
+		}
+	}
+}
+
+// rounds does so many rounds on the best packing, less if it is close to the bound or the last
+// candidate has been looked at.
+func (im *improver) rounds(many int) {
+	s := im.s
+	for range many {
 		bins := 0
 		for _, l := range s.best.loads {
 			bins += l.times
 		}
-		if bins < 2 || evaluations > 0 && s.greedy.evaluations >= last || s.best.cost < s.tariff.bound*goodEnough {
+		if bins < 2 || s.greedy.evaluations >= im.last || s.best.cost < s.tariff.bound*goodEnough {
 			return
 		}
 		im.round(bins)

@@ -88,6 +88,9 @@ type Effort struct {
 	// Evaluations bounds how many candidates local search looks at, for rounds differ much. Zero
 	// is no limit.
 	Evaluations int
+	// Repeat is how often the rounds of Improve are done again at most, where the packing is far from
+	// the bound. It ends when ten times they saved nothing to speak of.
+	Repeat int
 }
 
 // Default returns the effort that is worth it for so many items.
@@ -96,10 +99,10 @@ func Default(items int) Effort {
 	case items <= 300:
 		return Effort{Passes: 8, Columns: 30, Improve: 300, Evaluations: 1_000_000}
 	case items <= 3000:
-		return Effort{Passes: 3, Columns: 40, Improve: 60, Evaluations: 400_000}
+		return Effort{Passes: 3, Columns: 40, Improve: 60, Evaluations: 5_000_000, Repeat: 60}
 	case items <= 20000:
-		return Effort{Passes: 4, Columns: 20, Improve: 200, Evaluations: 10_000_000}
+		return Effort{Passes: 4, Columns: 20, Improve: 200, Evaluations: 40_000_000, Repeat: 10}
 	default:
-		return Effort{Passes: 4, Columns: 20, Improve: 300, Evaluations: 60_000_000}
+		return Effort{Passes: 4, Columns: 20, Improve: 300, Evaluations: 150_000_000, Repeat: 5}
 	}
 }

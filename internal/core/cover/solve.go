@@ -11,7 +11,7 @@ func Solve(p *Problem, e Effort) Solution {
 	if e.Columns > 0 && few && endless && s.best.cost > s.tariff.bound*goodEnough {
 		s.columns(e.Columns, e.LowEffort)
 	}
-	s.improve(e.Improve, e.Evaluations)
+	s.improve(e)
 	s.notAbove()
 	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
 		s.prove(e.ProofRounds)

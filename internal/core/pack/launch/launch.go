@@ -57,7 +57,7 @@ func Launch(s *place.State) (bound float64, plain int) {
 		effort := cover.Default(pods)
 		if !free {
 			effort.Evaluations = min(effort.Evaluations, ruledSearches/(1+pods/ruledPods))
-			effort.Passes, effort.Improve = ruledPasses, ruledImprove
+			effort.Passes, effort.Improve, effort.Repeat = ruledPasses, ruledImprove, 0
 		}
 		problem := b.problemOf(b.shares, b.conflicts())
 		answer := cover.Solve(problem, effort)
