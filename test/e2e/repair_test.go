@@ -188,7 +188,11 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-const wardNodes = 5
+const (
+	wardNodes = 5
+	// kwokToleration is how long a node may have one of the conditions that are KWOK's alone.
+	kwokToleration = 30 * time.Second
+)
 
 // ward is the pool whose nodes get ill.
 type ward struct {
@@ -246,9 +250,14 @@ func (w *ward) ail(node *corev1.Node, status corev1.ConditionStatus) {
 // condition gives a node a condition, since a day.
 func (w *ward) condition(node *corev1.Node, conditionType corev1.NodeConditionType, status corev1.ConditionStatus) {
 	w.Helper()
+	w.conditionSince(node, conditionType, status, time.Now().Add(-24*time.Hour))
+}
+
+func (w *ward) conditionSince(node *corev1.Node, conditionType corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) {
+	w.Helper()
 	before := node.DeepCopy()
 	node.Status.Conditions = append(slices.DeleteFunc(slices.Clone(node.Status.Conditions), func(c corev1.NodeCondition) bool { return c.Type == conditionType }),
-		corev1.NodeCondition{Type: conditionType, Status: status, Reason: "E2ETest", LastTransitionTime: metav1.NewTime(time.Now().Add(-24 * time.Hour))})
+		corev1.NodeCondition{Type: conditionType, Status: status, Reason: "E2ETest", LastTransitionTime: metav1.NewTime(since)})
 	if err := w.client.Status().Patch(w.Context(), node, client.StrategicMergeFrom(before)); err != nil {
 		w.Fatal(err)
 	}
@@ -341,8 +350,11 @@ func (w *ward) replacementFirst() {
 // outage: of five nodes two are ill, and none is repaired until one of them is well.
 func (w *ward) outage() {
 	ill := w.oldest(2)
-	w.ail(ill[0], corev1.ConditionTrue)
-	w.ail(ill[1], corev1.ConditionTrue)
+	// Both are ill for long enough at the same moment: one alone would be repaired at once.
+	since := time.Now().Add(10*time.Second - kwokToleration)
+	for _, node := range ill {
+		w.conditionSince(node, "KWOKUnhealthy", corev1.ConditionTrue, since)
+	}
 	pool := &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}
 	for _, o := range []client.Object{ill[1], w.claimOf(ill[1]), pool} {
 		w.said(o, "NodeRepairBlocked", "2 of the 5 nodes")
