@@ -253,6 +253,7 @@ func (w *ward) condition(node *corev1.Node, conditionType corev1.NodeConditionTy
 	w.conditionSince(node, conditionType, status, time.Now().Add(-24*time.Hour))
 }
 
+// conditionSince gives a node a condition since a time.
 func (w *ward) conditionSince(node *corev1.Node, conditionType corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) {
 	w.Helper()
 	before := node.DeepCopy()

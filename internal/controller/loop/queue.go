@@ -16,8 +16,8 @@ const queueTick = 10 * time.Second
 
 // NewQueue makes the queue of a controller, for controller.Options. It is client-go's with the
 // metrics of all queues. The default queue of controller-runtime wakes the process every half
-// second for each controller, which was the largest part of what an idle process did, and
-// offers no way to change that.
+// second for each controller, which was about half of what an idle process took, and offers no
+// way to change that.
 func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
 		Name: name, Clock: slowTicker{},
