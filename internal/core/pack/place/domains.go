@@ -22,6 +22,9 @@ func (s *State) KeepDomains() {
 		}
 	})
 	for _, b := range s.Planned {
+		if !b.Refusal.IsYes() {
+			continue
+		}
 		for _, g := range groups {
 			if k := s.Topology.Ledger.KeyOf(g); b.Domains.Counts[g] && b.Domains.Domain[k] == topology.Open {
 				s.keepDomain(b, g, k, keys[k])
@@ -50,10 +53,11 @@ func (s *State) keepDomain(b *model.PlannedNode, g, k int, key string) {
 	s.Topology.Ledger.Present(&b.Domains)
 }
 
-// NotePlanned notes the domains of planned nodes, also of those whose pods no rule concerns.
+// NotePlanned notes the domains of planned nodes, also of those whose pods no rule concerns. A node that is refused has
+// domains of a ledger before the present one, perhaps.
 func (s *State) NotePlanned() {
 	for _, b := range s.Planned {
-		if len(b.Domains.Domain) > 0 {
+		if b.Refusal.IsYes() && len(b.Domains.Domain) > 0 {
 			s.Topology.Ledger.Present(&b.Domains)
 		}
 	}
