@@ -192,9 +192,11 @@ func (x *assignments) giveUp(now time.Time) {
 			already++
 		}
 		if since, isStuck := x.stuckSince(p); isStuck {
-			stuck = append(stuck, nominate.Stuck{
-				PodRef: translate.PodRef(p.object), Since: since, TriedAt: p.history.triedAt, Times: len(p.history.refusedBy),
-			})
+			triedAt := p.history.triedAt
+			if isDrained(x.nodes.joined(x.planned[p.object.UID])) {
+				triedAt = now // kube-scheduler says nothing new of a pod that it refuses for the same reason as before
+			}
+			stuck = append(stuck, nominate.Stuck{PodRef: translate.PodRef(p.object), Since: since, TriedAt: triedAt, Times: len(p.history.refusedBy)})
 		}
 	}
 	slices.SortFunc(stuck, func(a, b nominate.Stuck) int { return strings.Compare(a.String(), b.String()) })
@@ -229,12 +231,17 @@ func (x *assignments) stuckSince(p *pod) (since time.Time, isStuck bool) {
 	return since, true
 }
 
-// isComingBack reports whether a Node is drained for its reboot, and not for longer than a bound. Where nothing
+// isComingBack reports whether a Node is rebooted: the cloud has accepted that, or a bound ends its drain. Where nothing
 // bounds the drain it may be waiting for the very pod, which a PodDisruptionBudget misses.
 func isComingBack(n *corev1.Node, nc *karpenterv1.NodeClaim) bool {
+	reboot := translate.RebootClaim(nc)
+	return isDrained(n) && (reboot.IsIssued || reboot.Unreadable == "" && reboot.Bound.IsSet)
+}
+
+// isDrained reports whether a Node is drained for its reboot: its taint keeps pods away.
+func isDrained(n *corev1.Node) bool {
 	taint := karpenterv1.RebootingTaint()
-	bound, err := translate.RebootBound(nc)
-	return err == nil && bound.IsSet && slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
 // isOpenButForOurTaint reports whether nothing but our own taint keeps pods from a Node.

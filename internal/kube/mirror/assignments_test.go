@@ -6,11 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
+	"github.com/dovetail-sh/dovetail/internal/core/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
@@ -125,24 +127,40 @@ func TestAPodThatIsNotTriedKeepsItsPlace(t *testing.T) {
 }
 
 // TestAPodWaitsForANodeThatIsRebooted: while a node is drained for its reboot it is ready, and kube-scheduler
-// refuses to bind pods there. A drain without a bound may be waiting for the pod itself.
+// refuses to bind pods there. A drain without a bound may be waiting for the pod itself: then it goes elsewhere, also if
+// kube-scheduler, which has nothing new to say of the pod, seems not to have tried it.
 func TestAPodWaitsForANodeThatIsRebooted(t *testing.T) {
 	t.Parallel()
-	for bound, want := range map[string]string{"5m0s": "n1", "": ""} {
+	for name, c := range map[string]struct {
+		bound, reason string
+		refused       bool
+		want          string
+	}{
+		"with a bound":                      {"5m0s", lifecycle.RebootRequested, true, "n1"},
+		"without":                           {"", lifecycle.RebootRequested, true, ""},
+		"without, refused before":           {"", lifecycle.RebootRequested, false, ""},
+		"without, and the cloud accepts it": {"", lifecycle.RebootIssued, true, "n1"},
+	} {
 		now := noon
 		s, p := openStore(&now, noon)
 		node, claim := s.nodes.get("n1").DeepCopy(), s.nodes.claimOf("n1").object.DeepCopy()
 		node.Spec.Taints = []corev1.Taint{karpenterv1.RebootingTaint()}
-		if bound != "" {
-			claim.Annotations = map[string]string{karpenterv1.RebootGraceAnnotationKey: bound}
+		meta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{Type: karpenterv1.ConditionTypeRebooting, Status: metav1.ConditionTrue, Reason: c.reason})
+		if c.bound != "" {
+			claim.Annotations = map[string]string{karpenterv1.RebootGraceAnnotationKey: c.bound}
 		}
 		upsert(s, claim)
 		upsert(s, node)
 		now = noon.Add(20 * time.Second)
-		refuse(s, p, "0/1 nodes are available")
+		if c.refused {
+			refuse(s, p, "0/1 nodes are available")
+		}
+		if got := s.Snapshot().Pending[0].Planned; got != "n1" {
+			t.Errorf("%s: after 20 s it is planned for %q, want n1", name, got)
+		}
 		now = noon.Add(4 * time.Minute)
-		if got := s.Snapshot().Pending[0].Planned; got != want {
-			t.Errorf("bound %q: it is planned for %q, want %q", bound, got, want)
+		if got := s.Snapshot().Pending[0].Planned; got != c.want {
+			t.Errorf("%s: it is planned for %q, want %q", name, got, c.want)
 		}
 	}
 }
