@@ -142,7 +142,7 @@ func (l *Loop) pass(ctx context.Context) error {
 		for i := range again.Pending {
 			due[again.Pending[i].PodRef] = true
 		}
-		refused = slices.DeleteFunc(refused, func(r plan.Refusal) bool { return due[r.Pod] })
+		refused = slices.DeleteFunc(slices.Clone(refused), func(r plan.Refusal) bool { return due[r.Pod] }) // the journal keeps them
 		refused, err = l.passOf(ctx, &again, refused)
 	}
 	l.Views.Provisioned(snap, refused, err)

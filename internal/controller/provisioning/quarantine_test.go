@@ -1,6 +1,8 @@
 package provisioning
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -8,6 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	events "k8s.io/client-go/tools/record"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -15,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/pack"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
+	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
@@ -113,6 +119,57 @@ func TestAllRefusedPodsAreCounted(t *testing.T) {
 	}
 	if got := m.GetGauge().GetValue(); got != 2 {
 		t.Errorf("%v pods are counted as refused, want 2", got)
+	}
+}
+
+// TestADecisionIsKeptAsItWasMade, though one of its refused pods is decided about once more with those whose quarantine
+// is over: it is meant for a node that has no room for it now.
+func TestADecisionIsKeptAsItWasMade(t *testing.T) {
+	t.Parallel()
+	now := func() time.Time { return noon }
+	store := mirror.NewStore(mirror.Options{Now: now, Manages: func(string, string) bool { return true }})
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{ProviderID: "p1"},
+		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourcePods: resource.MustParse("10")}},
+	}
+	if err := store.Observe(node, member("a", ""), member("b", ""), member("fatal", "")); err != nil {
+		t.Fatal(err)
+	}
+	store.Assign([]cluster.PodRef{{Namespace: "default", Name: "a", UID: "a"}}, "n1")
+	quarantine := &apply.Quarantine{}
+	before := store.Snapshot()
+	before.At = noon.Add(-time.Hour)
+	quarantine.Learn(before, &plan.Plan{Refusals: []plan.Refusal{{
+		Pod: cluster.PodRef{Namespace: "default", Name: "fatal", UID: "fatal"}, Why: verdict.Of(verdict.DecisionFailed, "", "a test"),
+	}}})
+	kept, err := journal.Open(journal.Options{MemoryBytes: 1 << 20, Now: now, Log: slog.New(slog.DiscardHandler), Count: func(record.Loop, string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Loop{
+		Mirror: store, Launcher: &apply.Launcher{Mirror: store, PoolLaunches: &apply.PoolLaunches{}}, Quarantine: quarantine, Now: now, Log: slog.New(slog.DiscardHandler),
+		Metrics: observe.NewMetrics(prometheus.NewRegistry()), Events: observe.NewRecorder(events.NewFakeRecorder(20), now), Journal: kept,
+	}
+	if err := l.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	kept.Run(ctx) // writes what waits
+	var written bytes.Buffer
+	if err := kept.WriteFile(&written, kept.Heads()[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	file, err := journal.ReadFrom(&written, "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := file.Decisions[0].Decision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := first.Redo(); len(kept.Heads()) != 2 || !record.SamePlan(first, again) {
+		t.Errorf("%d decisions, the first has\n%s\nwant two and\n%s", len(kept.Heads()), first.EncodePlan(), again.EncodePlan())
 	}
 }
 
