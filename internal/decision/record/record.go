@@ -142,16 +142,11 @@ func (d *Decision) Redo() (again *Decision) {
 	return again
 }
 
-// SamePlan reports whether two decisions have the same plan, byte for byte in its written form. Where
-// one has only the sum of the reasons for which nodes stay, the sums are compared.
+// SamePlan reports whether two decisions have the same plan, byte for byte in its written form, but for the reasons for which
+// nodes stay: of these the sums are compared, which is all that a kept decision has.
 func SamePlan(a, b *Decision) bool {
-	if a.Stays != (Stays{}) || b.Stays != (Stays{}) {
-		a, b = a.withoutStays(), b.withoutStays()
-		if a.Stays != b.Stays {
-			return false
-		}
-	}
-	return bytes.Equal(a.EncodePlan(), b.EncodePlan())
+	a, b = a.withoutStays(), b.withoutStays()
+	return a.Stays == b.Stays && bytes.Equal(a.EncodePlan(), b.EncodePlan())
 }
 
 // Stays is what is kept of the reasons for which nodes stay: how many there are, and a sum.

@@ -282,3 +282,16 @@ func TestTheCoreThatDiesIsAnAnswer(t *testing.T) {
 		t.Errorf("decided again: %v, bug %q; want %v", again.Plan, again.Bug, want.Plan)
 	}
 }
+
+// TestNoReasonToStayIsNone: a decision that was kept has no list of those reasons, and made again it may have an empty one.
+func TestNoReasonToStayIsNone(t *testing.T) {
+	t.Parallel()
+	kept, again := record.Decision{Loop: record.Disruption}, record.Decision{Loop: record.Disruption}
+	again.Disruption.Blocked = []verdict.Verdict{}
+	if !record.SamePlan(&kept, &again) {
+		t.Error("an empty list of reasons is another plan than none")
+	}
+	if again.Disruption.Blocked = append(again.Disruption.Blocked, verdict.Of(verdict.NodeBlocked, "n1", "a test")); record.SamePlan(&kept, &again) {
+		t.Error("a reason is the same plan as none")
+	}
+}
