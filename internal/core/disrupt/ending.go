@@ -17,9 +17,17 @@ func DueAt(n *cluster.Node) time.Time {
 	if n.Reclaimed == "" {
 		window = min(window, life/2)
 	}
+	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(DueShare(n))/math.MaxUint32))
+}
+
+// DueShare returns what cluster.Node.DueShare says, or the name of the NodeClaim.
+func DueShare(n *cluster.Node) uint32 {
+	if n.DueShare > 0 {
+		return n.DueShare
+	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(n.Claim))
-	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(h.Sum32())/math.MaxUint32))
+	return h.Sum32()
 }
 
 // urgent reports whether the cloud interrupts a node so soon that neither budgets nor pods are asked.

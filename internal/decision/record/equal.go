@@ -14,7 +14,7 @@ import (
 func sameNode(a, b *cluster.Node) bool {
 	return a.Name == b.Name && a.Claim == b.Claim && a.Pool == b.Pool && a.InFlight == b.InFlight &&
 		a.Initialized == b.Initialized && a.Deleting == b.Deleting && a.Ready == b.Ready && a.Empty == b.Empty &&
-		a.Created.Equal(b.Created) && a.Expires.Equal(b.Expires) && a.Reclaimed == b.Reclaimed && a.LastPodEvent.Equal(b.LastPodEvent) &&
+		a.Created.Equal(b.Created) && a.Expires.Equal(b.Expires) && a.DueShare == b.DueShare && a.Reclaimed == b.Reclaimed && a.LastPodEvent.Equal(b.LastPodEvent) &&
 		a.DoNotDisrupt == b.DoNotDisrupt && a.DisruptionReason == b.DisruptionReason && a.DisruptedSince.Equal(b.DisruptedSince) &&
 		a.DisruptedTaint == b.DisruptedTaint && a.Planned == b.Planned && a.PlannedUntil.Equal(b.PlannedUntil) &&
 		sameDisruption(&a.Disruption, &b.Disruption) &&

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
@@ -107,6 +108,11 @@ func (n *Names) decision(d *record.Decision) (out *record.Decision, err error) {
 		return w
 	}
 	copied := copyOf(r, *d)
+	for i := range copied.Snapshot.Nodes { // when it is due does not follow from the new name
+		if n := &copied.Snapshot.Nodes[i]; !n.Expires.IsZero() {
+			n.DueShare = disrupt.DueShare(&d.Snapshot.Nodes[i])
+		}
+	}
 	return &copied, nil
 }
 

@@ -48,6 +48,31 @@ func TestTheSameIsDecidedUpToNames(t *testing.T) {
 	}
 }
 
+// TestNodesExpireAsBefore: of nodes of one age the names of their NodeClaims say which are due, and redaction leaves them so.
+func TestNodesExpireAsBefore(t *testing.T) {
+	t.Parallel()
+	text := "type four cpu=4 memory=8Gi price=0.20\npool general after=Never budget=40\n"
+	for i := range 40 {
+		text += fmt.Sprintf("node n%02d pool=general type=four age=98h expires=6h\nrunning web on=n%02d cpu=3\n", i, i) // half of them are due
+	}
+	snap, err := story.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &record.Decision{Loop: record.Disruption, Snapshot: snap}
+	d.Disruption, _ = disrupt.Propose(snap, d.Memory, disrupt.Options{})
+	if n := len(d.Disruption.Commands); n == 0 || n == 40 {
+		t.Fatalf("%d of 40 nodes are replaced, want some", n)
+	}
+	r, err := redact.Decision(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Same || !r.Remade {
+		t.Errorf("same %v, remade %v: %s", r.Same, r.Remade, strings.Join(r.Differences, "\n"))
+	}
+}
+
 func redacted(t *rapid.T, d *record.Decision, text string) redact.Result {
 	t.Helper()
 	r, err := redact.Decision(d)
