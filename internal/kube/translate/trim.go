@@ -149,10 +149,13 @@ func trimAnnotations(annotations map[string]string) (kept map[string]string) {
 	return kept
 }
 
-// trimConditions leaves the conditions that say whether a pod asks for a node, is ready, is being evicted, or is resized.
+// readConditions say whether a pod asks for a node, is ready, is being evicted, or is resized.
+var readConditions = []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress} //nolint:gochecknoglobals // a constant that Go cannot spell
+
+// trimConditions leaves the conditions that are read.
 func trimConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
 	for i := range all {
-		for _, read := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady, corev1.DisruptionTarget, corev1.PodResizePending, corev1.PodResizeInProgress} {
+		for _, read := range readConditions {
 			if all[i].Type == read {
 				all[i].Type = read // one string for all
 				kept = append(kept, all[i])

@@ -19,8 +19,10 @@ import (
 type message struct {
 	// fields are by their numbers: nil stays as it is, gone is dropped, and another is a message that is trimmed itself.
 	fields []*message
-	// needs is a field without which nothing of the message is left; 0: none is needed.
+	// needs is a field without which nothing of the message is left; 0: none is needed. It must have one of the texts of
+	// oneOf, unless there are none.
 	needs protowire.Number
+	oneOf []string
 }
 
 // gone is what a message has in the place of a field that is dropped.
@@ -40,7 +42,24 @@ func (m *message) with(number protowire.Number, field *message) *message {
 	fields := make([]*message, max(len(m.fields), int(number)+1))
 	copy(fields, m.fields)
 	fields[number] = field
-	return &message{fields, m.needs}
+	return &message{fields, m.needs, m.oneOf}
+}
+
+// leaves reports whether something is left of the message if so much of it has been trimmed.
+func (m *message) leaves(trimmed []byte) bool {
+	if m.needs == 0 {
+		return true
+	}
+	has, _ := find(trimmed, m.needs)
+	if m.oneOf == nil {
+		return len(has) > 0
+	}
+	for _, text := range m.oneOf {
+		if string(has) == text {
+			return true
+		}
+	}
+	return false
 }
 
 // field returns what is done with a field.
@@ -55,8 +74,8 @@ const (
 	objectMetadata, objectSpec, objectStatus protowire.Number = 1, 2, 3
 	// listItems are the items of every list.
 	listItems protowire.Number = 2
-	// specNode is the name of the node in the spec of a pod; volumeSource is what a volume is.
-	specNode, volumeSource protowire.Number = 10, 2
+	// specNode is the name of the node in the spec of a pod; volumeSource is what a volume is, conditionType what a condition.
+	specNode, volumeSource, conditionType protowire.Number = 10, 2, 1
 	// unknownType and unknownRaw are fields of runtime.Unknown, in which every object is; typeVersion and typeKind are of
 	// its type.
 	unknownType, unknownRaw, typeVersion, typeKind protowire.Number = 1, 2, 1, 2
@@ -76,12 +95,16 @@ var wire = func() (w struct { //nolint:gochecknoglobals // a constant that Go ca
 	shared, specless *message
 },
 ) {
-	meta := dropped(17)                                                                           // managedFields
-	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)    // all but name, ports and resources
-	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                       // state, lastState, image, imageID, containerID, volumeMounts, user
-	volume := &message{dropped().with(volumeSource, dropped(6, 16, 19, 26)).fields, volumeSource} // secret, downwardAPI, configMap, projected
-	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)    // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
-	status := dropped(5, 6, 12, 13, 16).with(8, state).with(10, state)                            // addresses, ephemeralContainerStatuses
+	conditions := &message{needs: conditionType}
+	for _, read := range readConditions {
+		conditions.oneOf = append(conditions.oneOf, string(read))
+	}
+	meta := dropped(17)                                                                                          // managedFields
+	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)                   // all but name, ports and resources
+	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                                      // state, lastState, image, imageID, containerID, volumeMounts, user
+	volume := &message{fields: dropped().with(volumeSource, dropped(6, 16, 19, 26)).fields, needs: volumeSource} // secret, downwardAPI, configMap, projected
+	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)                   // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
+	status := dropped(5, 6, 12, 13, 16).with(2, conditions).with(8, state).with(10, state)                       // addresses, ephemeralContainerStatuses
 	pod := dropped().with(objectMetadata, meta).with(objectSpec, spec).with(objectStatus, status)
 	node := dropped().with(objectMetadata, meta).with(objectStatus, dropped(8)) // images
 	w.kinds = map[string]*message{"Pod": pod, "PodList": dropped().with(listItems, pod), "Node": node, "NodeList": dropped().with(listItems, node)}
@@ -318,10 +341,8 @@ func (m *message) appendField(to, tag, data []byte) (trimmed []byte, ok bool) {
 	to = append(to, tag...)
 	at := len(to)
 	to, ok = m.appendTrimmed(to, data)
-	if m.needs != 0 {
-		if needed, _ := find(to[at:], m.needs); len(needed) == 0 {
-			return to[:before], ok
-		}
+	if !m.leaves(to[at:]) {
+		return to[:before], ok
 	}
 	length := uint64(len(to) - at)
 	size := protowire.SizeVarint(length)

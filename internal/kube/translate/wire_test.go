@@ -83,6 +83,9 @@ func TestWhatIsReadLeanIsWhatTrimmingLeaves(t *testing.T) {
 	w := protobuf(t)
 	fill := randfill.NewWithSeed(1).NilChance(0.3).NumElements(0, 3).MaxDepth(14).Funcs(
 		func(fields *metav1.FieldsV1, _ randfill.Continue) { *fields = *metav1.NewFieldsV1(`{"f:a":{}}`) },
+		func(kind *corev1.PodConditionType, c randfill.Continue) {
+			*kind = append([]corev1.PodConditionType{corev1.ContainersReady, ""}, readConditions...)[c.Intn(2+len(readConditions))]
+		},
 	)
 	for range 100 {
 		for _, o := range []runtime.Object{&corev1.Pod{}, &corev1.Node{}, &corev1.Service{}, &corev1.PodList{}} {
@@ -336,5 +339,20 @@ func TestReadClaim(t *testing.T) {
 		if _, _, err := (WireReader{w.decoder(), &PodTrimmer{}}).Decode([]byte(data), nil, nil); err == nil {
 			t.Errorf("%q is read", data)
 		}
+	}
+}
+
+// BenchmarkReadPod reads a pod that runs, of a workload of which pods were read before.
+func BenchmarkReadPod(b *testing.B) {
+	w := protobuf(b)
+	pod := fullPod("a")
+	pod.Status.Conditions = nil
+	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(1_700_000_000, 0)})
+	}
+	data, reader := w.write(pod), WireReader{w.decoder(), &PodTrimmer{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.read(reader, data)
 	}
 }
