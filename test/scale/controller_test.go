@@ -21,7 +21,7 @@ import (
 var (
 	profiles = flag.String("profiles", "", "directory for profiles of the controller; empty: none")
 	idleFor  = flag.Duration("idle", time.Minute, "how long BenchmarkController looks at an idle controller")
-	parts    = flag.String("parts", "idle,events,plans,reconnect,scrape,lead", "what BenchmarkController measures after the start, separated by commas")
+	parts    = flag.String("parts", "idle,events,plans,reconnect,scrape,lead", "what BenchmarkController measures after the start, separated by commas; empty: nothing")
 )
 
 const (
@@ -62,16 +62,19 @@ func (r *run) report(name string, value float64, unit string) {
 }
 
 func (r *run) measure() {
-	r.begin()
 	measures := map[string]func(){"idle": r.idle, "events": r.events, "plans": r.plans, "reconnect": r.reconnect, "scrape": r.scrapes, "lead": r.lead}
+	var asked []func()
 	for part := range strings.SplitSeq(*parts, ",") {
-		measure := measures[part]
-		if measure == nil && part != "" {
+		switch measure := measures[part]; {
+		case measure != nil:
+			asked = append(asked, measure)
+		case part != "":
 			r.b.Fatalf("-parts: %q is none of %v", part, slices.Sorted(maps.Keys(measures)))
 		}
-		if measure != nil {
-			measure()
-		}
+	}
+	r.begin()
+	for _, measure := range asked {
+		measure()
 	}
 }
 
