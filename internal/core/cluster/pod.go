@@ -39,6 +39,10 @@ type Pod struct {
 	Planned string
 	// Running: the pod still runs, on a node that is going. Until it is evicted it counts there to kube-scheduler.
 	Running bool
+	// On is the node where it does; empty: it is not known.
+	On string
+	// Refused: kube-scheduler did not bind it to the node of an earlier plan.
+	Refused bool
 	// DoNotDisrupt: the pod may not be evicted by our choice once it runs.
 	DoNotDisrupt bool
 	// Gang is the name of the pod's gang in its namespace, whether that is known or not; empty:

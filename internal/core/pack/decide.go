@@ -38,6 +38,7 @@ const (
 //
 // Pods for which nothing is launched now (Snapshot.Excluded) are refused, and change nothing for others.
 func Decide(snap *cluster.Snapshot, opts Options) plan.Plan {
+	snap = leaveRunning(snap)
 	all := snap
 	if len(snap.Buffers) > 0 {
 		all = withChunks(snap)

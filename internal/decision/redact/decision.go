@@ -302,7 +302,7 @@ func (n *Names) rules() map[string]func(string) string {
 		"PodRef.Namespace Constraints.Namespace Buffer.Namespace BufferRoom.Namespace Gang.Namespace PodTerm.Namespaces Snapshot.Namespaces": name(Namespace),
 		"PodRef.Name":                          name(Pod),
 		"PodRef.UID Buffer.UID BufferRoom.UID": name(UID),
-		"Node.Name Node.Claim Pod.Planned ReschedulablePod.TargetNode Memory.Excluded Memory.NodeCooldowns Repair.Escalated Assignment.Claim Assignment.Node": name(Node),
+		"Node.Name Node.Claim Pod.Planned Pod.On ReschedulablePod.TargetNode Memory.Excluded Memory.NodeCooldowns Repair.Escalated Assignment.Claim Assignment.Node": name(Node),
 		"Disruption.SoftTaints Disruption.SoftTaintsOver Held.Node Reboot.Claim Reboot.Node Removal.Claim Removal.Node Score.Node Decision.Claims":            name(Node),
 		"Node.Pool Pool.Name Memory.PoolCooldowns Memory.BudgetWaits Memory.LimitsLeft Launch.Pool Reboot.Pool Removal.Pool Scaling.Pool Score.Pool":          name(Pool),
 		"Buffer.Name BufferRoom.Name":                      name(Buffer),

@@ -83,8 +83,8 @@ func TestAPodThatIsRefusedIsPlannedElsewhere(t *testing.T) {
 	}
 	now = noon.Add(40 * time.Second)
 	got := s.Snapshot().Pending[0]
-	if got.Planned != "" || got.Constraints.Terms[0][label.Hostname].Allows("host-1") || !got.Constraints.Terms[0][label.Hostname].AllowsAbsence() {
-		t.Errorf("after 40 s it is planned for %q, with terms %v", got.Planned, got.Constraints.Terms)
+	if got.Planned != "" || !got.Refused || got.Constraints.Terms[0][label.Hostname].Allows("host-1") || !got.Constraints.Terms[0][label.Hostname].AllowsAbsence() {
+		t.Errorf("after 40 s it is planned for %q, refused %v, with terms %v", got.Planned, got.Refused, got.Constraints.Terms)
 	}
 	if len(got.Constraints.CountedTerms()[0]) > 0 {
 		t.Errorf("what it counts for spread has changed: %v", got.Constraints.CountedTerms())

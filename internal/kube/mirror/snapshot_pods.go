@@ -40,7 +40,8 @@ func (b *builder) addPendingPod(p *pod, planned string) {
 	constraints, _ := b.constraints.of(p)
 	b.snap.Pending = append(b.snap.Pending, cluster.Pod{
 		PodRef: translate.PodRef(p.object), Created: p.object.CreationTimestamp.Time, Planned: planned, Constraints: constraints,
-		Running: p.object.Spec.NodeName != "", DoNotDisrupt: b.store.opts.Autoscaler.BlocksDisruption(p.object, b.now) != "", Gang: b.store.gangs.nameOf(p),
+		Running: p.object.Spec.NodeName != "", On: p.object.Spec.NodeName, Refused: len(p.history.refusedBy) > 0,
+		DoNotDisrupt: b.store.opts.Autoscaler.BlocksDisruption(p.object, b.now) != "", Gang: b.store.gangs.nameOf(p),
 	})
 }
 

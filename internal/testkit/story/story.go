@@ -303,7 +303,7 @@ func (p *parser) addPods(name string, a *args) error {
 		p.pods++
 		p.snap.Pending = append(p.snap.Pending, cluster.Pod{
 			PodRef: cluster.PodRef{Namespace: "default", Name: n, UID: n}, Created: Now().Add(time.Duration(p.pods) * time.Second),
-			Constraints: sh, Planned: planned, Running: a.is("running"), DoNotDisrupt: a.is("do-not-disrupt"), Gang: gang,
+			Constraints: sh, Planned: planned, Running: a.is("running"), On: a.text("on", ""), Refused: a.is("refused"), DoNotDisrupt: a.is("do-not-disrupt"), Gang: gang,
 		})
 	}
 	return nil
