@@ -72,7 +72,7 @@ func (w *Week) add(kind string, i int, cpu int64, perCore float64, most, least i
 // two in the afternoon, and less on the last two days.
 func load(step int) float64 {
 	hour := float64(step%48) / 2
-	day := 0.5 - 0.5*math.Cos(2*math.Pi*(math.Mod(hour-2+24, 24))/24)
+	day := 0.5 - 0.5*math.Cos(2*math.Pi*math.Mod(hour-2+24, 24)/24)
 	if step/48 >= 5 {
 		day *= 0.6
 	}

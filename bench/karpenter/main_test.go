@@ -13,7 +13,8 @@ func small(pending int, nodes ...scenario.Node) *scenario.Scenario {
 	offerings := func(price float64) []scenario.Offering {
 		return []scenario.Offering{
 			{Zone: "a", CapacityType: "on-demand", Price: price},
-			{Zone: "b", CapacityType: "on-demand", Price: price}, {Zone: "b", CapacityType: "spot", Price: price / 2},
+			{Zone: "b", CapacityType: "on-demand", Price: price},
+			{Zone: "b", CapacityType: "spot", Price: price / 2},
 		}
 	}
 	return &scenario.Scenario{
