@@ -105,8 +105,8 @@ type Node struct {
 	Created time.Time
 	// Expires is when it is removed because of its age, budgets or not; zero: never.
 	Expires time.Time
-	// DueShare says where in the time before it expires the node is due, in parts of 2^32; 0: the name of its NodeClaim
-	// decides. Redacted snapshots, in which that is another, have it.
+	// DueShare says when the node is to be replaced before it expires, as a share of the time for that, in parts of 2^32;
+	// 0: it follows from the name of its NodeClaim. Redacted snapshots, which have other names, say it.
 	DueShare uint32
 	// Reclaimed is why the cloud takes the node away then, whatever its age: the kind of
 	// its notice; empty: it does not.

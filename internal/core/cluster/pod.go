@@ -39,7 +39,7 @@ type Pod struct {
 	Planned string
 	// Running: the pod still runs, on a node that is going. Until it is evicted it counts there to kube-scheduler.
 	Running bool
-	// On is the node where it does; empty: it is not known.
+	// On is the name of the node where it still runs; empty: it does not, or the node is not known.
 	On string
 	// Refused: kube-scheduler did not bind it to the node of an earlier plan.
 	Refused bool

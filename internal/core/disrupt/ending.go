@@ -20,7 +20,7 @@ func DueAt(n *cluster.Node) time.Time {
 	return n.Expires.Add(-window + time.Duration(float64(window)/2*float64(DueShare(n))/math.MaxUint32))
 }
 
-// DueShare returns what cluster.Node.DueShare says, or the name of the NodeClaim.
+// DueShare returns the node's DueShare, or what follows from the name of its NodeClaim if it has none.
 func DueShare(n *cluster.Node) uint32 {
 	if n.DueShare > 0 {
 		return n.DueShare

@@ -10,6 +10,7 @@
 //
 // Read Solve (solve.go) first, then solver.go (its state), validate.go and affinity_order.go
 // (final validation: do all rules hold together, in some order of binding), refuse.go (why a
-// pod has no node), decide.go (a decision that costs too much or panics), gang.go (all
+// pod has no node), decide.go (a decision that costs too much or panics), running.go
+// (pods that kube-scheduler counts where they still run), gang.go (all
 // pods of a gang or none) and spread.go (where kube-scheduler binds pods by itself).
 package pack

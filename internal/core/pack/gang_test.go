@@ -60,7 +60,7 @@ func counting(n *int) func(*cluster.Snapshot) plan.Plan {
 // enough places or none, each pod is answered once, and few decisions are made for it.
 func TestNoPlanHasAPartOfAGang(t *testing.T) {
 	t.Parallel()
-	cut, kept, most := 0, 0, 0
+	cut, kept := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		snap := &cluster.Snapshot{}
 		gangs := rapid.IntRange(1, 9).Draw(t, "gangs")
@@ -97,12 +97,12 @@ func TestNoPlanHasAPartOfAGang(t *testing.T) {
 				t.Fatalf("%d of %d pods of ns-%d are answered", got, want, i)
 			}
 		}
-		if most = max(most, decisions); decisions > 2+gangTries+gangRounds {
+		if decisions > 2+gangTries+gangRounds {
 			t.Fatalf("%d decisions", decisions)
 		}
 	})
-	if !testing.Short() && (cut == 0 || kept == 0 || most < 3) { // -short tries a fifth as many
-		t.Errorf("%d pods refused with their gangs, %d gangs with places, %d decisions at most: the test tests nothing", cut, kept, most)
+	if !testing.Short() && (cut == 0 || kept == 0) { // -short tries a fifth as many
+		t.Errorf("%d pods refused with their gangs, %d gangs with places: the test tests nothing", cut, kept)
 	}
 }
 

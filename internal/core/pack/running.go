@@ -6,29 +6,39 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 )
 
-// leaveRunning returns the snapshot for kube-scheduler's eyes, where it has refused to bind pods to the nodes of earlier
-// plans: pods that still run on nodes that go, and that the rules of a refused pod select, count where they are and need
-// no other node yet. A plan that counts them elsewhere already may wait for ever: a PodDisruptionBudget does not let
-// them go before the refused pod runs.
+// refusedWeight is up to what weight the rules of a refused pod are asked: the effort for that is not counted.
+const refusedWeight = 256
+
+// leaveRunning returns the snapshot in which some pods that still run on nodes that go count where they are, and need no
+// other node yet: those that the spread or anti-affinity of a pod selects that kube-scheduler has refused to bind to the
+// node of an earlier plan. kube-scheduler counts them there, too. A plan that counts them elsewhere may wait for ever,
+// because a PodDisruptionBudget does not let them go before the refused pod runs.
 func leaveRunning(snap *cluster.Snapshot) *cluster.Snapshot {
 	var refused []*cluster.Constraints
 	for i := range snap.Pending {
-		if p := &snap.Pending[i]; p.Refused && len(p.Constraints.Spread)+len(p.Constraints.AntiAffinity) > 0 && !slices.Contains(refused, p.Constraints) {
+		if p := &snap.Pending[i]; p.Refused && len(p.Constraints.Spread)+len(p.Constraints.AntiAffinity) > 0 && p.Constraints.Weight() <= refusedWeight {
 			refused = append(refused, p.Constraints)
 		}
 	}
 	if len(refused) == 0 {
 		return snap
 	}
-	at := map[string]int{}
+	at := make(map[string]int, len(snap.Nodes))
 	for i := range snap.Nodes {
 		at[snap.Nodes[i].Name] = i
 	}
+	known := map[*cluster.Constraints]bool{} // whether one of refused selects them
+	isSelected := func(sh *cluster.Constraints) bool {
+		if _, is := known[sh]; !is {
+			known[sh] = slices.ContainsFunc(refused, func(of *cluster.Constraints) bool { return keepsApart(of, sh) })
+		}
+		return known[sh]
+	}
 	out := *snap
-	out.Nodes, out.Pending = slices.Clone(snap.Nodes), slices.Clone(snap.Pending)
-	out.Pending = slices.DeleteFunc(out.Pending, func(p cluster.Pod) bool {
+	out.Nodes = slices.Clone(snap.Nodes)
+	out.Pending = slices.DeleteFunc(slices.Clone(snap.Pending), func(p cluster.Pod) bool {
 		i, is := at[p.On]
-		if !is || p.Gang != "" || !slices.ContainsFunc(refused, func(of *cluster.Constraints) bool { return concerns(of, p.Constraints) }) {
+		if !is || p.Gang != "" || !isSelected(p.Constraints) {
 			return false
 		}
 		n := &out.Nodes[i]
@@ -38,8 +48,8 @@ func leaveRunning(snap *cluster.Snapshot) *cluster.Snapshot {
 	return &out
 }
 
-// concerns reports whether a rule that keeps pods apart selects pods with other constraints.
-func concerns(of, other *cluster.Constraints) bool {
+// keepsApart reports whether the spread or anti-affinity of a pod selects another one.
+func keepsApart(of, other *cluster.Constraints) bool {
 	return of.Namespace == other.Namespace && slices.ContainsFunc(of.Spread, func(s cluster.Spread) bool { return s.Selector.Selects(other.Labels) }) ||
 		slices.ContainsFunc(of.AntiAffinity, func(t cluster.PodTerm) bool {
 			return slices.Contains(t.Namespaces, other.Namespace) && t.Selector.Selects(other.Labels)

@@ -15,6 +15,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 )
 
+// dueShareHidden are the bits of a node's DueShare that are taken away, less than a second of the time: with all of them
+// somebody could try whether a NodePool has a name that they guess. With the others, NodeClaims of every name are found.
+const dueShareHidden = 1<<16 - 1
+
 // Result is what became of a decision.
 type Result struct {
 	*record.Decision
@@ -110,7 +114,7 @@ func (n *Names) decision(d *record.Decision) (out *record.Decision, err error) {
 	copied := copyOf(r, *d)
 	for i := range copied.Snapshot.Nodes { // when it is due does not follow from the new name
 		if n := &copied.Snapshot.Nodes[i]; !n.Expires.IsZero() {
-			n.DueShare = disrupt.DueShare(&d.Snapshot.Nodes[i])
+			n.DueShare = max(1, disrupt.DueShare(&d.Snapshot.Nodes[i])&^dueShareHidden)
 		}
 	}
 	return &copied, nil

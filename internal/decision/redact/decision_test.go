@@ -71,6 +71,11 @@ func TestNodesExpireAsBefore(t *testing.T) {
 	if !r.Same || !r.Remade {
 		t.Errorf("same %v, remade %v: %s", r.Same, r.Remade, strings.Join(r.Differences, "\n"))
 	}
+	for i := range r.Snapshot.Nodes {
+		if n := &r.Snapshot.Nodes[i]; n.DueShare == 0 || n.DueShare != 1 && n.DueShare&0xffff != 0 {
+			t.Errorf("%s has share %#x, of which the name could be guessed", n.Name, n.DueShare)
+		}
+	}
 }
 
 func redacted(t *rapid.T, d *record.Decision, text string) redact.Result {

@@ -10,6 +10,7 @@
 //	claim c1 pool=general types=big,small require=zone:In:a   one the cloud has not answered for
 //	daemon logs cpu=100m
 //	pod web cpu=1 count=3 select=zone:a tolerate=gpu      web-1 … web-3
+//	pod web planned=n2 running on=n1                      it still runs on n1, which goes; refused: kube-scheduler did not bind it
 //	running db on=n1 count=2 app=db apart=host:db         pods that are bound: db-n1-1, db-n1-2
 //	running web-1 on=n1 cpu=1 bound                       the pod of that name, which was pending before
 //	gang train minimum=4 waiting=1                        a PodGroup; pod … gang=train, running … gang=train. waiting pods do not ask
