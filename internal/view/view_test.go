@@ -257,7 +257,7 @@ func TestWhatHoldsNodesIsWhatTheCoreSays(t *testing.T) {
 			t.Fatalf("blockers %+v", b)
 		}
 	})
-	if held == 0 {
+	if !testing.Short() && held == 0 { // -short tries a fifth as many
 		t.Error("no random cluster has a blocked node")
 	}
 }

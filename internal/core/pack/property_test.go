@@ -134,7 +134,7 @@ func TestGatheringKeepsWorkloadsSpread(t *testing.T) {
 			t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 		}
 	})
-	if fewer == 0 {
+	if !testing.Short() && fewer == 0 { // one in four goes together, and -short tries 20
 		t.Error("pods that stay never went together")
 	}
 }
