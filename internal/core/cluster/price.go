@@ -32,9 +32,10 @@ func (p *Prices) Of(n *Node) (dollars float64, known bool) {
 	if t == nil {
 		return 0, false
 	}
+	zone, capacity := n.Labels[label.Zone], n.Labels[label.CapacityType]
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if o.Zone == n.Labels[label.Zone] && o.CapacityType == n.Labels[label.CapacityType] && o.HasPrice() &&
+		if o.Zone == zone && o.CapacityType == capacity && o.HasPrice() &&
 			(o.Reservation == "" || o.Reservation == n.Labels[p.reservationKey]) {
 			return o.PriceHourly, true
 		}

@@ -74,24 +74,21 @@ func (t *timelines) decided(d *record.Decision, s saying) {
 // say says something, with the details that are not empty.
 func (x *speaker) say(l *timeline, what string, details ...string) {
 	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
-	x.key, x.text = x.keyOf(what, details, nil), func() (string, []string) { return what, details }
-	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = what })
+	x.what, x.details, x.isRefusal, x.key = what, details, false, x.keyOf(what, details, nil)
+	e := x.timelines.say(l, &x.saying)
 	e.details = details // amounts may be others
 	x.made = append(x.made, e)
 }
 
 // refuse says why not; form is a format for the reason. The text is made when somebody asks.
 func (x *speaker) refuse(l *timeline, form string, why *verdict.Verdict) {
-	short := *why
+	x.what, x.details, x.isRefusal, x.why = form, nil, true, *why
 	if l.Kind == KindNode || l.Kind == KindPool {
-		short.Subject = ""
+		x.why.Subject = ""
 	}
-	x.key = x.keyOf(form, nil, &short)
-	x.text = func() (string, []string) {
-		return fmt.Sprintf(form, why.Reason), (&statement{of: l, why: short}).lines()
-	}
-	e := x.timelines.say(l, &x.saying, func(e *statement) { e.what = fmt.Sprintf(form, why.Reason) })
-	e.why = short
+	x.key = x.keyOf(form, nil, &x.why)
+	e := x.timelines.say(l, &x.saying)
+	e.why = x.why
 	x.made = append(x.made, e)
 }
 

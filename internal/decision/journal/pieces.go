@@ -21,8 +21,11 @@ const (
 	pieceMax = 64 << 20
 	// basesMax is how many pieces a text may be made from, one after the other.
 	basesMax = 16
-	// A difference is kept in the place of a text if it has at most so much of it.
-	differenceMax = 0.6
+	// A difference from the last text of the name is kept in the place of a text if it has at most so much of it, one from
+	// what that text is made from if it has at most siblingMax.
+	differenceMax, siblingMax = 0.6, 0.2
+	// replacedMost is how many lines in a row are taken for replaced before they are looked for elsewhere.
+	replacedMost = 4
 	// level is how thoroughly texts are compressed, of 9.
 	level = 2
 	// textsMax bounds how much text of pieces is remembered while differences are made.
@@ -115,17 +118,13 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 	p := &piece{number: s.last, sum: key}
 	kind, _, _ := strings.Cut(name, "/")
 	var dictionary, changes []byte
-	for _, root := range []string{name, kind} {
-		base := s.roots[root]
-		if base == nil || s.all[base.number] != base || base.depth() == basesMax {
-			continue
-		}
-		from, err := s.textOf(base)
+	for _, c := range s.candidates(name, kind) {
+		from, err := s.textOf(c.base)
 		if err != nil {
 			continue
 		}
-		if d := difference(from, text); float64(len(d)) < differenceMax*float64(len(text)) || root != name && len(d) < len(text) {
-			p.base, p.hasDictionary, dictionary, changes = base, true, from, d
+		if d := difference(from, text); float64(len(d)) < c.most*float64(len(text)) {
+			p.base, p.hasDictionary, dictionary, changes = c.base, true, from, d
 			break
 		}
 	}
@@ -145,6 +144,38 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 	s.fresh = append(s.fresh, p)
 	p.used = s.round
 	return p.number
+}
+
+// candidate is a piece from which a text may be made, if the difference has at most so much of the text.
+type candidate struct {
+	base *piece
+	most float64
+}
+
+// candidates returns, in the order of preference, from which pieces a text of the name may be made: from what the last
+// one of the name is made from while little has changed, which keeps pieces few steps from a whole text, then from the last
+// one, then from a text of the kind.
+func (s *pieces) candidates(name, kind string) (list []candidate) {
+	if last := s.root(name); last != nil {
+		if last.depth() > 1 {
+			list = append(list, candidate{last.base, siblingMax})
+		}
+		if last.depth() < basesMax {
+			list = append(list, candidate{last, differenceMax})
+		}
+	}
+	if of := s.root(kind); of != nil && kind != name && of.depth() < basesMax {
+		list = append(list, candidate{of, 1})
+	}
+	return list
+}
+
+// root returns the piece from which differences of the name are made; nil: there is none.
+func (s *pieces) root(name string) *piece {
+	if p := s.roots[name]; p != nil && s.all[p.number] == p {
+		return p
+	}
+	return nil
 }
 
 // setRoot lets later texts of the name be kept as differences from the piece.
@@ -287,8 +318,7 @@ func difference(from, text []byte) []byte {
 	next := 0             // the line of old that probably comes now
 	for i := 0; i < len(lines); {
 		first, found := next, next < len(old) && bytes.Equal(lines[i], old[next])
-		isReplaced := !found && i+1 < len(lines) && next+1 < len(old) && bytes.Equal(lines[i+1], old[next+1])
-		if !found && !isReplaced && len(old) > 0 {
+		if !found && len(old) > 0 && !isReplaced(lines[i:], old[min(next, len(old)):]) {
 			if at == nil {
 				at = make(map[string]int, len(old))
 				for k, line := range old {
@@ -312,6 +342,16 @@ func difference(from, text []byte) []byte {
 		i, next = i+n, first+n
 	}
 	return out
+}
+
+// isReplaced reports whether a few lines stand in the place of as many others.
+func isReplaced(lines, old [][]byte) bool {
+	for k := 1; k <= replacedMost && k < min(len(lines), len(old)); k++ {
+		if bytes.Equal(lines[k], old[k]) {
+			return true
+		}
+	}
+	return false
 }
 
 var errDifference = errors.New("it is made from lines that are not there")

@@ -91,3 +91,21 @@ func TestALongTextIsADictionary(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsAreMadeInFewSteps: of 50 versions of 100 lines, each with another line changed, those whose changes since a kept
+// version are few are made from that one, and only every twentieth or so takes a step more.
+func TestTextsAreMadeInFewSteps(t *testing.T) {
+	t.Parallel()
+	p := newPieces()
+	lines := make([]string, 100)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %2d as it was in the beginning", i)
+	}
+	for i := range 50 {
+		p.begin()
+		lines[2*i] = fmt.Sprintf("line %2d as it was changed, later on", 2*i)
+		if depth := p.all[p.Put("node/a", []byte(strings.Join(lines, "\n")), nil)].depth(); depth > 2+i/15 {
+			t.Fatalf("version %d is made in %d steps", i, depth)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"cmp"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -130,8 +131,19 @@ type saying struct {
 	until    time.Time
 	decision ID
 	key      uint64
-	// text returns what is said, in words, and its details.
-	text func() (what string, details []string)
+	// what is said, in words, and its details. If isRefusal, what is a format for the reason of why.
+	what      string
+	details   []string
+	isRefusal bool
+	why       verdict.Verdict
+}
+
+// text returns what is said about a subject, in words, and its details.
+func (s *saying) text(about *timeline) (what string, details []string) {
+	if !s.isRefusal {
+		return s.what, s.details
+	}
+	return fmt.Sprintf(s.what, s.why.Reason), (&statement{of: about, why: s.why}).lines()
 }
 
 // said finds the statement that is said again: one of those that the last decision of its loop that
@@ -158,10 +170,7 @@ func (e *statement) isRecalled() bool { return e.key == 0 }
 // says reports whether a statement that was read from a file is the one to be made. If so, it is as if this
 // process had made it.
 func (e *statement) says(s *saying) bool {
-	if s.text == nil {
-		return false
-	}
-	what, details := s.text()
+	what, details := s.text(e.of)
 	if withoutDigits(what) != withoutDigits(e.what) || withoutDigits(strings.Join(details, "\n")) != withoutDigits(strings.Join(e.details, "\n")) {
 		return false
 	}
@@ -179,8 +188,8 @@ func withoutDigits(s string) string {
 	}, s)
 }
 
-// say notes a statement; fill gives a new one its text.
-func (t *timelines) say(l *timeline, s *saying, fill func(e *statement)) *statement {
+// say notes a statement.
+func (t *timelines) say(l *timeline, s *saying) *statement {
 	e := l.said(s)
 	switch {
 	case e == nil:
@@ -193,7 +202,7 @@ func (t *timelines) say(l *timeline, s *saying, fill func(e *statement)) *statem
 		l.statements = append(l.statements, e)
 		t.count++
 		t.changed = append(t.changed, e)
-		fill(e)
+		e.what, _ = s.text(l)
 	case e.last.Equal(s.until):
 		return e // said twice by one decision
 	default:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/core/catalog"
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // shared lists what is written once, in a table, and referred to by its index: pods by
@@ -254,6 +255,42 @@ func (e *encoder) structForm(t reflect.Type) form {
 		e.depth--
 		e.text = append(e.text, '}')
 	}
+}
+
+// verdict writes what structForm would, without reflection: a decision of a large cluster has thousands.
+func (e *encoder) verdict(v *verdict.Verdict) {
+	e.text = append(e.text, '{')
+	comma := false
+	name := func(is bool, name string) bool {
+		if is {
+			if comma {
+				e.text = append(e.text, ',')
+			}
+			comma = true
+			e.text = append(append(append(e.text, '"'), name...), '"', ':')
+		}
+		return is
+	}
+	if name(v.Reason != "", "Reason") {
+		e.string(string(v.Reason))
+	}
+	if name(v.Subject != "", "Subject") {
+		e.string(v.Subject)
+	}
+	if name(v.Detail != "", "Detail") {
+		e.string(v.Detail)
+	}
+	if name(v.Causes != nil, "Causes") {
+		e.text = append(e.text, '[')
+		for i := range v.Causes {
+			if i > 0 {
+				e.text = append(e.text, ',')
+			}
+			e.verdict(&v.Causes[i])
+		}
+		e.text = append(e.text, ']')
+	}
+	e.text = append(e.text, '}')
 }
 
 func writeTime(e *encoder, v reflect.Value) {

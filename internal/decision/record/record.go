@@ -20,7 +20,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
@@ -155,20 +154,26 @@ type Stays struct {
 	Sum   string
 }
 
+// summedAtOnce is how many bytes of text are summed together, so that the text of 5,000 reasons is never in memory.
+const summedAtOnce = 16 << 10
+
 func staysOf(blocked []verdict.Verdict) Stays {
 	if len(blocked) == 0 {
 		return Stays{}
 	}
 	e, h := newEncoder(), sha256.New()
 	for i := range blocked { // as one list would be written
-		e.text = append(e.text[:0], ',')
+		e.text = append(e.text, ',')
 		if i == 0 {
 			e.text[0] = '['
 		}
-		e.write(reflect.ValueOf(&blocked[i]).Elem())
-		_, _ = h.Write(e.text) // never fails
+		e.verdict(&blocked[i])
+		if len(e.text) > summedAtOnce {
+			_, _ = h.Write(e.text) // never fails
+			e.text = e.text[:0]
+		}
 	}
-	_, _ = h.Write([]byte{']'})
+	_, _ = h.Write(append(e.text, ']'))
 	return Stays{len(blocked), hex.EncodeToString(h.Sum(nil)[:16])}
 }
 
