@@ -293,7 +293,7 @@ func (t *tariff) converge() {
 			if t.price[b] < tiny {
 				over = math.Inf(1)
 			}
-			over = max(over, (t.held(b)-t.toll[b])/max(t.price[b]-t.toll[b], tiny))
+			over = max(over, t.roomWorth(b)/max(t.price[b]-t.toll[b], tiny))
 		}
 		if over == 0 || over < 1 && !endless {
 			continue
@@ -314,13 +314,17 @@ func (t *tariff) converge() {
 	t.bound = t.least(counts)
 }
 
-// held returns what the room of the bin is worth, toll included.
-func (t *tariff) held(b int32) float64 {
-	held, first := t.toll[b], int(t.familyOf[b])*t.m.dims
+// held returns what the bin is worth: its room, and the toll.
+func (t *tariff) held(b int32) float64 { return t.toll[b] + t.roomWorth(b) }
+
+// roomWorth returns what the room of the bin is worth. Where the toll is all that the bin is worth, that may be so little
+// that it is lost beside the toll.
+func (t *tariff) roomWorth(b int32) (worth float64) {
+	first := int(t.familyOf[b]) * t.m.dims
 	for d, r := range t.m.bins[b].room {
-		held += t.rate[first+d] * float64(r)
+		worth += t.rate[first+d] * float64(r)
 	}
-	return held
+	return worth
 }
 
 // least returns what so many items of each kind cost at least.
