@@ -225,63 +225,58 @@ func (s *State) PlaceOnExisting() {
 }
 
 // chunkOrders bounds in how many orders the chunks of capacity buffers are placed.
-const chunkOrders = 4
+const chunkOrders = 5
 
 // PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the orders of chunkClasses and
-// nodesForChunks. Where some find no room, those of their buffers are placed before the others, if fewer are left then:
-// what the others took may have been all that they can take. Chunks have no preferences.
+// nodesForChunks. Where some find no room, those of their buffers are placed before the others, and so on; the order that
+// leaves fewest is taken. What the others took may have been all that they can take. Chunks have no preferences.
 func (s *State) PlaceChunksOnExisting() {
-	nodes, classes := s.nodesForChunks(), s.chunkClasses()
-	chunks := make([][]int32, len(classes))
-	for i, cl := range classes {
+	nodes, order := s.nodesForChunks(), s.chunkClasses()
+	chunks := make([][]int32, len(order))
+	all := slices.Clone(order)
+	for i, cl := range all {
 		chunks[i] = cl.Pods
 	}
-	order := make([]int, len(classes))
-	for i := range order {
-		order[i] = i
-	}
-	place := func(order []int) (left int) {
-		for _, i := range order {
-			left += s.placeChunks(classes[i], nodes)
-		}
-		return left
-	}
 	undo := func() {
-		for i, cl := range classes {
+		for i, cl := range all {
 			for _, p := range chunks[i][:len(chunks[i])-len(cl.Pods)] {
 				s.Remove(cl, p)
 			}
 			cl.Pods = chunks[i]
 		}
 	}
-	for left, tried := place(order), 1; left > 0 && tried < chunkOrders; tried++ {
+	best, least := order, s.placeChunks(order, nodes)
+	for left, tried := least, 1; left > 0 && tried < chunkOrders; tried++ {
 		next := slices.Clone(order)
-		slices.SortStableFunc(next, func(a, b int) int { return cmp.Compare(min(len(classes[b].Pods), 1), min(len(classes[a].Pods), 1)) })
+		slices.SortStableFunc(next, func(a, b *model.PodClass) int { return cmp.Compare(min(len(b.Pods), 1), min(len(a.Pods), 1)) })
 		if slices.Equal(next, order) {
-			return
+			break
 		}
 		undo()
-		now := place(next)
-		if now >= left {
-			undo()
-			place(order)
-			return
+		if order, left = next, s.placeChunks(next, nodes); left < least {
+			best, least = next, left
 		}
-		left, order = now, next
+	}
+	if !slices.Equal(best, order) {
+		undo()
+		s.placeChunks(best, nodes)
 	}
 }
 
-// placeChunks places chunks of a class on existing nodes, and returns how many are left.
-func (s *State) placeChunks(cl *model.PodClass, nodes []int) int {
-	for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
-		left = len(cl.Pods)
-		for _, i := range nodes {
-			if len(cl.Pods) > 0 {
-				s.placeChunksOn(cl, i)
+// placeChunks places chunks of the classes on existing nodes, in this order, and returns how many are left.
+func (s *State) placeChunks(classes []*model.PodClass, nodes []int) (unplaced int) {
+	for _, cl := range classes {
+		for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
+			left = len(cl.Pods)
+			for _, i := range nodes {
+				if len(cl.Pods) > 0 {
+					s.placeChunksOn(cl, i)
+				}
 			}
 		}
+		unplaced += len(cl.Pods)
 	}
-	return len(cl.Pods)
+	return unplaced
 }
 
 // chunkClasses returns the classes of chunks that are not placed, in the order in which they are: those first for
