@@ -14,11 +14,12 @@ const (
 	kindsMaxProof = 160
 	// proofColumns is in how many rounds fillings are gathered for that, proofRounds bounds
 	// the rounds that follow, of all parts of the question.
-	proofColumns, proofRounds = 100, 200
+	proofColumns, proofRounds = 100, 400
 	// proofColumnsMin is the least of the former where the latter are bounded.
 	proofColumnsMin = 20
-	// proofNodes bounds the search for one filling, proofTotal that for all.
-	proofNodes, proofTotal = 100_000, 10_000_000
+	// proofNodes bounds the search for one filling, proofTotal that for all, and proofPerRound that for all in each of fewer
+	// rounds than proofRounds.
+	proofNodes, proofTotal, proofPerRound = 100_000, 200_000_000, 50_000
 	// cellsPerNode is how many cells of a table take as long as a node of a search.
 	cellsPerNode = 256
 	// proofMany is of how many items there are as good as any number of each, and bins as good as
@@ -100,7 +101,9 @@ func (s *solver) prove(rounds int) {
 // prove raises the bound. A packing of that price is known.
 func (c *master) prove(left []int, price float64, rounds int) {
 	p := newProof(c, left)
-	p.rounds, p.nodes = rounds, p.nodes*rounds/proofRounds
+	if p.rounds = rounds; rounds < proofRounds {
+		p.nodes = rounds * proofPerRound
+	}
 	goal := price // the bound cannot be higher
 	open := []part{{bound: c.bound}}
 	for len(open) > 0 && p.rounds > 0 {
