@@ -224,16 +224,20 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
-// chunkOrders bounds in how many orders the chunks of capacity buffers are placed.
-const chunkOrders = 5
+// chunkTries bounds in how many ways the chunks of capacity buffers are placed.
+const chunkTries = 10
 
 // PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the orders of chunkClasses and
-// nodesForChunks. Where some find no room, those of their buffers are placed before the others, and so on; the order that
-// leaves fewest is taken. What the others took may have been all that they can take. Chunks have no preferences.
+// nodesForChunks. Where some find no room, each class takes the nodes first that have least room for it; then those of
+// their buffers are placed before the others, and so on. The way that leaves fewest is taken: what others took may have
+// been all that they can take. Chunks have no preferences.
 func (s *State) PlaceChunksOnExisting() {
-	nodes, order := s.nodesForChunks(), s.chunkClasses()
-	chunks := make([][]int32, len(order))
-	all := slices.Clone(order)
+	type way struct {
+		classes []*model.PodClass
+		isTight bool
+	}
+	now := way{classes: s.chunkClasses()}
+	all, chunks := now.classes, make([][]int32, len(now.classes))
 	for i, cl := range all {
 		chunks[i] = cl.Pods
 	}
@@ -245,38 +249,51 @@ func (s *State) PlaceChunksOnExisting() {
 			cl.Pods = chunks[i]
 		}
 	}
-	best, least := order, s.placeChunks(order, nodes)
-	for left, tried := least, 1; left > 0 && tried < chunkOrders; tried++ {
-		next := slices.Clone(order)
-		slices.SortStableFunc(next, func(a, b *model.PodClass) int { return cmp.Compare(min(len(b.Pods), 1), min(len(a.Pods), 1)) })
-		if slices.Equal(next, order) {
-			break
+	best, last := now, now
+	least := s.placeChunks(now.classes, now.isTight)
+	for left, tried := least, 1; left > 0 && tried < chunkTries; tried++ {
+		if now.isTight {
+			now.classes = slices.Clone(now.classes)
+			slices.SortStableFunc(now.classes, func(a, b *model.PodClass) int { return cmp.Compare(min(len(b.Pods), 1), min(len(a.Pods), 1)) })
+			if slices.Equal(now.classes, last.classes) {
+				break
+			}
 		}
+		now.isTight = !now.isTight
 		undo()
-		if order, left = next, s.placeChunks(next, nodes); left < least {
-			best, least = next, left
+		if left = s.placeChunks(now.classes, now.isTight); left < least {
+			best, least = now, left
 		}
+		last = now
 	}
-	if !slices.Equal(best, order) {
+	if best.isTight != last.isTight || !slices.Equal(best.classes, last.classes) {
 		undo()
-		s.placeChunks(best, nodes)
+		s.placeChunks(best.classes, best.isTight)
 	}
 }
 
-// placeChunks places chunks of the classes on existing nodes, in this order, and returns how many are left.
-func (s *State) placeChunks(classes []*model.PodClass, nodes []int) (unplaced int) {
-	for _, cl := range classes {
-		for left := len(cl.Pods) + 1; len(cl.Pods) < left; { // a chunk elsewhere may let a further one on a node
-			left = len(cl.Pods)
-			for _, i := range nodes {
-				if len(cl.Pods) > 0 {
-					s.placeChunksOn(cl, i)
+// placeChunks places chunks of the classes on existing nodes, in this order, and returns how many are left. A chunk
+// elsewhere may let a further one on a node: that goes on as long as it places any.
+func (s *State) placeChunks(classes []*model.PodClass, isTight bool) (left int) {
+	nodes := s.nodesForChunks(nil)
+	for before := -1; left != before; {
+		before, left = left, 0
+		for _, cl := range classes {
+			if isTight && len(cl.Pods) > 0 {
+				nodes = s.nodesForChunks(cl)
+			}
+			for were := len(cl.Pods) + 1; len(cl.Pods) < were; {
+				were = len(cl.Pods)
+				for _, i := range nodes {
+					if len(cl.Pods) > 0 {
+						s.placeChunksOn(cl, i)
+					}
 				}
 			}
+			left += len(cl.Pods)
 		}
-		unplaced += len(cl.Pods)
 	}
-	return unplaced
+	return left
 }
 
 // chunkClasses returns the classes of chunks that are not placed, in the order in which they are: those first for
@@ -302,9 +319,9 @@ func (s *State) chunkClasses() (classes []*model.PodClass) {
 
 // nodesForChunks returns the existing nodes in the order in which they hold chunks: those with pods
 // first, because they stay anyway, then empty ones, then those that kube-scheduler is to avoid, and in
-// the end those that are about to go. Of equals the oldest comes first: what it held it holds when a
-// node is launched for the rest.
-func (s *State) nodesForChunks() []int {
+// the end those that are about to go. Of equals those come first that have least room for the class, if there is one, then
+// the oldest: what it held it holds when a node is launched for the rest.
+func (s *State) nodesForChunks(cl *model.PodClass) []int {
 	rank := func(b *model.ExistingNode) int {
 		switch n := b.Node; {
 		case n.DisruptionReason != "":
@@ -317,12 +334,16 @@ func (s *State) nodesForChunks() []int {
 			return 0
 		}
 	}
-	nodes, ranks := make([]int, len(s.Existing)), make([]int, len(s.Existing))
+	nodes, ranks, room := make([]int, len(s.Existing)), make([]int, len(s.Existing)), make([]int, len(s.Existing))
 	for i := range s.Existing {
 		nodes[i], ranks[i] = i, rank(&s.Existing[i])
+		if cl != nil {
+			s.Model.Meter.Spend(cl.Weight)
+			room[i] = s.Existing[i].Room(cl, cl.Last(), len(cl.Pods))
+		}
 	}
 	slices.SortStableFunc(nodes, func(a, b int) int {
-		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), s.Existing[a].Node.Created.Compare(s.Existing[b].Node.Created))
+		return cmp.Or(cmp.Compare(ranks[a], ranks[b]), cmp.Compare(room[a], room[b]), s.Existing[a].Node.Created.Compare(s.Existing[b].Node.Created))
 	})
 	return nodes
 }
