@@ -136,8 +136,8 @@ type Allocator struct {
 	// first is the key of the demand that comes first in the next Compile: there was no time for it in
 	// the last one.
 	first string
-	// longest bounds one search, most a Compile.
-	longest, most time.Duration
+	// SearchMost bounds one search, CompileMost a Compile. A test that runs beside others allows more than the default.
+	SearchMost, CompileMost time.Duration
 }
 
 // search is what may take long for a demand: to count pods, or to find the devices that it allows.
@@ -163,7 +163,7 @@ type count struct {
 func NewAllocator() *Allocator {
 	return &Allocator{
 		expressions: cel.NewCache(expressionsMost, cel.Features{EnableConsumableCapacity: true}), counts: map[[2]string]count{},
-		slow: map[search]time.Time{}, longest: searchMost, most: compileMost,
+		slow: map[search]time.Time{}, SearchMost: searchMost, CompileMost: compileMost,
 	}
 }
 
@@ -203,7 +203,7 @@ func (a *Allocator) count(compile context.Context, d *Demand, s *Supply) (c coun
 	if a.isSlow(of) {
 		return count{why: whySlow}, true
 	}
-	ctx, cancel := context.WithTimeout(compile, a.longest)
+	ctx, cancel := context.WithTimeout(compile, a.SearchMost)
 	defer cancel()
 	c = a.allocate(ctx, d, s)
 	if ctx.Err() != nil && !a.aborted(compile, of) {

@@ -34,7 +34,7 @@ func TestADemandThatTakesLongIsNotSearchedForAgain(t *testing.T) {
 		supplies = append(supplies, TemplateOf([]resourceapi.ResourceSliceSpec{gpus(append(models, fmt.Sprint("model-", i))...)}))
 	}
 	a := NewAllocator()
-	a.longest, a.most = 3*time.Second, time.Hour // far more than the other demand takes, with the race detector too
+	a.SearchMost, a.CompileMost = 3*time.Second, time.Hour // far more than the other demand takes, with the race detector too
 	searched := func() (n int) {
 		for key := range a.counts {
 			if key[0] == hostile.Key {
@@ -77,7 +77,7 @@ func TestWithoutTimeNothingIsAssumed(t *testing.T) {
 		return rooms, aparts, c
 	}
 	a := NewAllocator()
-	a.most = -1
+	a.CompileMost = -1
 	for turn := range 4 {
 		rooms, _, c := compile(a)
 		if fmt.Sprint(rooms) != "[0 0 0]" || c.Why(demands[0]) != whyNoTime || len(a.counts) > 0 {
@@ -87,16 +87,16 @@ func TestWithoutTimeNothingIsAssumed(t *testing.T) {
 			t.Errorf("after turn %d %s is first, want %s", turn, a.first, want)
 		}
 	}
-	a.most = compileMost
+	a.CompileMost = compileMost
 	counted, aparts, c := compile(a)
 	if c.Why(demands[0]) != "" || slices.Contains(counted, 0) || fmt.Sprint(aparts) != "[0 0 0]" {
 		t.Errorf("with time there is room for %v pods (%q), apart from %v", counted, c.Why(demands[0]), aparts)
 	}
-	a.most = -1
+	a.CompileMost = -1
 	if rooms, aparts, _ := compile(a); fmt.Sprint(rooms) != fmt.Sprint(counted) || fmt.Sprint(aparts) != "[2 2 2]" {
 		t.Errorf("with counts from before, and no time to compare: room for %v pods, want %v; apart from %v, want 2 each", rooms, counted, aparts)
 	}
-	a.most = compileMost
+	a.CompileMost = compileMost
 	for _, d := range demands[:2] {
 		a.slow[search{demand: d.Key, isSet: true}] = noon
 	}

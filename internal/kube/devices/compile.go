@@ -69,7 +69,7 @@ func (c *Compiled) Drivers(d *Demand, s *Supply) []string {
 //nolint:contextcheck,nolintlint // a snapshot is taken without a context; the time is bounded here
 func (a *Allocator) Compile(now time.Time, demands []*Demand, supplies []*Supply) *Compiled {
 	a.now = now
-	ctx, cancel := context.WithTimeout(context.Background(), a.most)
+	ctx, cancel := context.WithTimeout(context.Background(), a.CompileMost)
 	defer cancel()
 	out := &Compiled{demands: map[string]*compiled{}, supplies: map[*Supply]quantity.List{}}
 	var all []*compiled
@@ -171,7 +171,7 @@ func (a *Allocator) findSets(compile context.Context, d *compiled, c *comparison
 	if a.isSlow(of) {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(compile, a.longest)
+	ctx, cancel := context.WithTimeout(compile, a.SearchMost)
 	defer cancel()
 	for _, claim := range d.demand.claims {
 		for _, r := range requestsOf(&claim.Spec) {

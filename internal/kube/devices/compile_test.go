@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -162,7 +163,7 @@ func TestPodsOnANode(t *testing.T) {
 			if len(tc.taken) > 0 {
 				s = take(s, tc.taken...)
 			}
-			c := NewAllocator().Compile(noon, []*Demand{d}, []*Supply{s})
+			c := patientAllocator().Compile(noon, []*Demand{d}, []*Supply{s})
 			if got := int64(podsWithin(c.Has(s), c.Needs(d))); got != tc.pods {
 				t.Errorf("there is room for %d pods, want %d: needs %s, has %s", got, tc.pods, c.Needs(d), c.Has(s))
 			}
@@ -203,7 +204,7 @@ func TestWhichDemandsShareANode(t *testing.T) {
 	one, two := demand(claimOf(exactly("a", "gpu", 1))), demand(claimOf(exactly("b", "gpu", 2)))
 	large, nic := demand(claimOf(exactly("a", "large", 1))), demand(claimOf(exactly("a", "nic", 1)))
 	mixed, alike := TemplateOf([]resourceapi.ResourceSliceSpec{gpus("large", "small"), nics(2)}), TemplateOf([]resourceapi.ResourceSliceSpec{gpus("large", "large", "large")})
-	a := NewAllocator()
+	a := patientAllocator()
 	for name, tc := range map[string]struct {
 		demands  []*Demand
 		supplies []*Supply
@@ -231,7 +232,7 @@ func TestPlannedPodsAreAllocated(t *testing.T) {
 		claimOf(firstOf("large", "gpu")), claimOf(withSelector(exactly("a", "gpu", 1), "small")), claimOf(firstOf("nic", "large")),
 		sameNUMA(claimOf(exactly("a", "large", 1), withSelector(exactly("b", "gpu", 1), "small"))), partOf("2Gi"), partOf("5Gi"),
 	}
-	a := NewAllocator()
+	a := patientAllocator()
 	rapid.Check(t, func(t *rapid.T) {
 		var demands []*Demand
 		for range rapid.IntRange(1, 4).Draw(t, "demands") {
@@ -333,4 +334,11 @@ func TestTemplatesAreLearned(t *testing.T) {
 	if taints := learned.slices[0].Spec.Devices[0].Taints; len(taints) > 0 {
 		t.Errorf("a template has taints: %v", taints)
 	}
+}
+
+// patientAllocator returns an allocator with more time than any test takes, beside others or not.
+func patientAllocator() *Allocator {
+	a := NewAllocator()
+	a.SearchMost, a.CompileMost = time.Minute, time.Minute
+	return a
 }

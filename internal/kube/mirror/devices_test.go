@@ -37,6 +37,7 @@ func newDeviceStore(gpus ...int) *Store {
 			return []resourceapi.ResourceSliceSpec{deviceSlice(n)}
 		},
 	})
+	s.devices.allocator.SearchMost, s.devices.allocator.CompileMost = time.Minute, time.Minute // beside other tests
 	upsert(s, &karpenterv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpenterv1.NodePoolSpec{
 		Template: karpenterv1.NodeClaimTemplate{Spec: karpenterv1.NodeClaimTemplateSpec{
 			NodeClassRef: &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"},
