@@ -1,6 +1,7 @@
 package pack_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -86,5 +87,30 @@ buffer heavy cpu=1 chunks=5`
 	}
 	if got := p.Buffers[1]; got.Launched != 0 || !strings.Contains(got.Why.String(), "given up") {
 		t.Errorf("the heavy buffer is %+v", got)
+	}
+}
+
+// TestManyBuffersAreDecidedAbout: to look for other ways to place chunks takes only a part of the effort, lest there be none
+// left for the nodes that are launched in the end.
+func TestManyBuffersAreDecidedAbout(t *testing.T) {
+	t.Parallel()
+	text := "type small cpu=2 memory=8Gi price=0.10\npool general types=small\n"
+	for i := range 2000 {
+		text += fmt.Sprintf("node n%d pool=general type=small empty\n", i)
+	}
+	for i := range 200 {
+		text += fmt.Sprintf("buffer b%d chunks=11 cpu=%dm app=x%d apart=host:x%d\n", i, 1500+i, i%50, i%50)
+	}
+	snap, err := story.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pack.Decide(snap, pack.Options{})
+	held := 0
+	for i := range p.Buffers {
+		held += p.Buffers[i].HeldCount()
+	}
+	if held != 2000 || len(p.Launches) != 200 || len(p.GivenUp) > 0 {
+		t.Errorf("%d chunks are held, %d nodes are launched, given up for %v; want 2000, 200, nothing", held, len(p.Launches), p.GivenUp)
 	}
 }

@@ -224,8 +224,9 @@ func (s *State) PlaceOnExisting() {
 	}
 }
 
-// chunkTries bounds in how many ways the chunks of capacity buffers are placed.
-const chunkTries = 10
+// chunkTries bounds in how many ways the chunks of capacity buffers are placed, chunkEffort which part of the effort that is
+// left that may take, one in so many.
+const chunkTries, chunkEffort = 10, 4
 
 // PlaceChunksOnExisting places chunks of capacity buffers on existing nodes, in the orders of chunkClasses and
 // nodesForChunks. Where some find no room, each class takes the nodes first that have least room for it; then those of
@@ -249,9 +250,12 @@ func (s *State) PlaceChunksOnExisting() {
 			cl.Pods = chunks[i]
 		}
 	}
-	best, last := now, now
+	best, last, effort := now, now, s.Model.Meter.Left()
 	least := s.placeChunks(now.classes, now.isTight)
-	for left, tried := least, 1; left > 0 && tried < chunkTries; tried++ {
+	once := effort - s.Model.Meter.Left()
+	// The next way may take twice as much as the first, and the best one is then placed again.
+	mayTry := func() bool { return s.Model.Meter.Left()-3*once >= effort-effort/chunkEffort }
+	for left, tried := least, 1; left > 0 && tried < chunkTries && mayTry(); tried++ {
 		if now.isTight {
 			now.classes = slices.Clone(now.classes)
 			slices.SortStableFunc(now.classes, func(a, b *model.PodClass) int { return cmp.Compare(min(len(b.Pods), 1), min(len(a.Pods), 1)) })
