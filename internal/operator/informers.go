@@ -1,8 +1,11 @@
 package operator
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"time"
@@ -44,6 +47,25 @@ func (w wireReading) SupportedMediaTypes() []runtime.SerializerInfo {
 	return types
 }
 
+// readAheadSize is how much of an answer is read at once, in bytes.
+const readAheadSize = 64 << 10
+
+// readAhead reads the bodies of answers in large parts. What is read from an HTTP/2 stream is acknowledged once per part
+// of 4 kB or more, with a write to the connection: a watch that reads event by event writes about as often as it reads.
+type readAhead struct{ next http.RoundTripper }
+
+// RoundTrip sends a request.
+func (r readAhead) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := r.next.RoundTrip(request)
+	if err == nil {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{bufio.NewReaderSize(answer.Body, readAheadSize), answer.Body}
+	}
+	return answer, err
+}
+
 // newInformer makes the informers of a cache.
 type newInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
 
@@ -80,6 +102,7 @@ func leanListWatch(config *rest.Config, resource schema.GroupVersionResource, li
 	if version.Group == "" {
 		config.APIPath, config.ContentType = "/api", runtime.ContentTypeProtobuf
 	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readAhead{next} })
 	config.NegotiatedSerializer = wireReading{serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, &translate.PodTrimmer{}}
 	c, err := rest.RESTClientFor(config)
 	if err != nil {

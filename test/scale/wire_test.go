@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -250,7 +251,27 @@ func (a answer) media() runtime.SerializerInfo {
 
 // encoder returns what writes objects.
 func (a answer) encoder(s runtime.Serializer) runtime.Encoder {
-	return a.codecs().EncoderForVersion(s, a.version)
+	e := a.codecs().EncoderForVersion(s, a.version)
+	if strings.Contains(a.version.Group, "karpenter") {
+		return sorted{e}
+	}
+	return e
+}
+
+// sorted writes objects in JSON with sorted keys, as kube-apiserver does where the kind is a custom resource.
+type sorted struct{ runtime.Encoder }
+
+// Encode writes an object.
+func (s sorted) Encode(o runtime.Object, w io.Writer) error {
+	var written bytes.Buffer
+	if err := s.Encoder.Encode(o, &written); err != nil {
+		return fmt.Errorf("encode: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(written.Bytes(), &fields); err != nil {
+		return fmt.Errorf("sort: %w", err)
+	}
+	return json.NewEncoder(w).Encode(fields)
 }
 
 func (a answer) send(status int, o runtime.Object) error {
@@ -340,7 +361,7 @@ func (a answer) watch() error {
 	info := a.media()
 	a.w.Header().Set("Content-Type", info.MediaType+map[bool]string{true: ";stream=watch"}[info.MediaType == runtime.ContentTypeProtobuf])
 	a.w.WriteHeader(http.StatusOK)
-	out := restwatch.NewEncoder(streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(a.w), a.encoder(info.StreamSerializer.Serializer)), a.encoder(info.Serializer))
+	out := restwatch.NewEncoder(streaming.NewEncoder(info.StreamSerializer.NewFrameWriter(a.w), a.codecs().EncoderForVersion(info.StreamSerializer.Serializer, a.version)), a.encoder(info.Serializer))
 	for _, o := range first {
 		if err := out.Encode(&watch.Event{Type: watch.Added, Object: copied(o)}); err != nil {
 			a.server.count("BROKEN "+err.Error(), a.name)

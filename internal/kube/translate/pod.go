@@ -3,9 +3,11 @@ package translate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -79,13 +81,18 @@ func ConstraintsKey(p *corev1.Pod) string {
 // SameConstraints reports whether two pods, or two states of one, surely have the same constraints. It takes little time
 // if they share memory, as PodTrimmer has them do.
 func SameConstraints(a, b *corev1.Pod) bool {
-	if a.Namespace != b.Namespace || ClaimsDevices(a) || ClaimsDevices(b) || isInPlaceResized(a) || isInPlaceResized(b) || !reflect.DeepEqual(a.Labels, b.Labels) {
+	if a.Namespace != b.Namespace || ClaimsDevices(a) || ClaimsDevices(b) || isInPlaceResized(a) || isInPlaceResized(b) || !maps.Equal(a.Labels, b.Labels) {
 		return false
 	}
-	was, is := a.Spec, b.Spec
-	was.NodeName, is.NodeName = "", ""
-	return reflect.DeepEqual(&was, &is)
+	compared := specPairs.Get().(*[2]corev1.PodSpec)
+	defer specPairs.Put(compared)
+	compared[0], compared[1] = a.Spec, b.Spec
+	compared[0].NodeName, compared[1].NodeName = "", ""
+	return reflect.DeepEqual(&compared[0], &compared[1])
 }
+
+// specPairs are where specs are compared: a pair of them has 2 kB.
+var specPairs = sync.Pool{New: func() any { return new([2]corev1.PodSpec) }} //nolint:gochecknoglobals // memory, not state
 
 // isInPlaceResized reports whether the status of a pod says something of its resources.
 func isInPlaceResized(p *corev1.Pod) bool {

@@ -181,3 +181,17 @@ func TestAPodKeepsWhatIsItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkSameConstraints compares two pods of one workload that share memory.
+func BenchmarkSameConstraints(b *testing.B) {
+	first, second, trimmer := fullPod("a"), fullPod("b"), &PodTrimmer{}
+	first.Status, second.Status = corev1.PodStatus{}, corev1.PodStatus{}
+	trimmer.Trim(first)
+	trimmer.Trim(second)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !SameConstraints(first, second) {
+			b.Fatal("they differ")
+		}
+	}
+}
