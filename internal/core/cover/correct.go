@@ -1,19 +1,21 @@
 package cover
 
 // correct packs everything anew a number of times, each time with the prices of those
-// items raised that came out dear (sequential value correction), and keeps the best.
+// items raised that came out dear (sequential value correction), and keeps the best there is.
 func (s *solver) correct(passes int) {
 	n := len(s.m.kinds)
 	s.value = append(s.value[:0], s.tariff.value...)
 	s.estimates()
 	paid, weight := make([]float64, n), make([]float64, n)
 	for pass := range passes {
-		s.greedy.even = evenness(pass)
+		if s.greedy.even = evenness(pass); s.hasAscended {
+			s.greedy.strict = strictness(pass)
+		}
 		s.trial.reset()
 		s.valueItems()
 		s.greedy.everything()
 		s.greedy.cover(&s.trial, s.estimate, inf)
-		if pass == 0 || s.trial.better(&s.best) {
+		if s.bestValue == nil || s.trial.better(&s.best) {
 			s.best.copyFrom(&s.trial)
 			s.bestValue = append(s.bestValue[:0], s.value...)
 		}
@@ -73,5 +75,19 @@ func (s *solver) learn(p *packing, paid, weight []float64) {
 			continue
 		}
 		s.value[k] *= 0.5 + 0.5*paid[k]/weight[k]
+	}
+}
+
+// strictness varies likewise how much it counts that a kind is dearer in one bin than in another.
+func strictness(pass int) float64 {
+	switch pass % 4 {
+	case 0:
+		return 1
+	case 1:
+		return 2
+	case 2:
+		return 0
+	default:
+		return 1
 	}
 }

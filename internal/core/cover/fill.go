@@ -22,6 +22,8 @@ type filler struct {
 	mean     []float64 // size of an item on average
 	left     []int     // items of each kind that are still to be packed
 	value    []float32 // of an item of each kind
+	least    []float64 // what an item of each kind costs where it is cheapest
+	strict   float64   // to which power the value of a kind counts less the dearer it is in the bin at hand; 0: it does not
 
 	// The bin at hand.
 	free        []int64
@@ -178,7 +180,7 @@ func (f *filler) gather(b int32, active []int32) int {
 		}
 		skip = 0
 		c := &f.cands[n]
-		c.kind, c.worth = k, f.value[k]
+		c.kind, c.worth = k, f.value[k]*f.aptness(k, b)
 		sizes := f.size[int(k)*d : int(k+1)*d]
 		c.size = [4]float32{}
 		copy(c.size[:], sizes)
@@ -188,6 +190,21 @@ func (f *filler) gather(b int32, active []int32) int {
 		n++
 	}
 	return n
+}
+
+// aptness returns by what the value of a kind counts in a bin: the less the dearer it is there.
+func (f *filler) aptness(k, b int32) float32 {
+	if f.strict == 0 {
+		return 1
+	}
+	cost, rate := 0.0, f.rate[int(f.familyOf[b])*f.m.dims:]
+	for d, s := range f.m.sizeOf(int(k)) {
+		cost += rate[d] * float64(s)
+	}
+	if cost <= f.least[k] {
+		return 1
+	}
+	return float32(math.Pow(f.least[k]/cost, f.strict))
 }
 
 // sample returns which part of the active kinds to look at: one in every, and how many

@@ -23,9 +23,11 @@ type improver struct {
 const (
 	// goodEnough is at which part of the bound it is not worth to go on.
 	goodEnough = 1.001
+	// nearEnough is at which part of the bound an ascent is not worth it.
+	nearEnough = 1.02
 	// farOff is above which part of the bound the search is repeated, and worthwhile which part of
 	// the cost a search must save not to be useless.
-	farOff, worthwhile = 1.03, 1e-3
+	farOff, worthwhile = 1.02, 1e-3
 	// uselessMost is how many useless searches there are at most.
 	uselessMost = 10
 )
@@ -34,6 +36,7 @@ const (
 // far from the bound and not too many searches were useless.
 func (s *solver) improve(e Effort) {
 	im := &improver{s: s, luck: 1, last: math.MaxInt}
+	defer func() { s.greedy.strict = 0 }()
 	if e.Evaluations > 0 {
 		im.last = s.greedy.evaluations + e.Evaluations
 	}
@@ -76,6 +79,9 @@ func (im *improver) round(bins int) {
 		b.value[k] = float32(max(v*(1+noise*(im.luck.unit()-0.5)), s.least))
 	}
 	b.even = 0.1 + 0.9*im.luck.unit()
+	if s.hasAscended {
+		b.strict = strictness(im.luck.below(4))
+	}
 	im.repair.reset()
 	if len(b.active) <= stuffKinds && im.luck.below(stuffEvery) == 0 {
 		im.stuff()

@@ -91,18 +91,22 @@ type Effort struct {
 	// Repeat is how often the rounds of Improve are done again at most, where the packing is far from
 	// the bound. It ends when ten times they saved nothing to speak of.
 	Repeat int
+	// Ascend is whether better prices are found by dual ascent where the packing is far from the bound and the kinds are too
+	// many for column generation: the bound rises, and local search has those prices. Twice is whether it is then done with
+	// the first prices as well.
+	Ascend, Twice bool
 }
 
 // Default returns the effort that is worth it for so many items.
 func Default(items int) Effort {
 	switch {
 	case items <= 300:
-		return Effort{Passes: 8, Columns: 30, Improve: 300, Evaluations: 1_000_000}
+		return Effort{Passes: 8, Columns: 30, Improve: 300, Evaluations: 1_000_000, Ascend: true, Twice: true}
 	case items <= 3000:
-		return Effort{Passes: 3, Columns: 40, Improve: 60, Evaluations: 5_000_000, Repeat: 60}
+		return Effort{Passes: 3, Columns: 40, Improve: 60, Evaluations: 5_000_000, Repeat: 60, Ascend: true, Twice: true}
 	case items <= 20000:
-		return Effort{Passes: 4, Columns: 20, Improve: 200, Evaluations: 40_000_000, Repeat: 10}
+		return Effort{Passes: 4, Columns: 20, Improve: 200, Evaluations: 40_000_000, Repeat: 10, Ascend: true}
 	default:
-		return Effort{Passes: 4, Columns: 20, Improve: 300, Evaluations: 150_000_000, Repeat: 5}
+		return Effort{Passes: 4, Columns: 20, Improve: 300, Evaluations: 150_000_000, Repeat: 5, Ascend: true}
 	}
 }

@@ -46,7 +46,7 @@ func drawProblem(t *rapid.T) *Problem {
 func drawEffort(t *rapid.T) Effort {
 	return Effort{
 		Passes: rapid.IntRange(0, 4).Draw(t, "passes"), Columns: rapid.IntRange(0, 10).Draw(t, "columns"),
-		Improve: rapid.IntRange(0, 10).Draw(t, "improve"), Repeat: rapid.IntRange(0, 3).Draw(t, "repeat"), LowEffort: rapid.Bool().Draw(t, "low effort"), Prove: rapid.Bool().Draw(t, "prove"),
+		Improve: rapid.IntRange(0, 10).Draw(t, "improve"), Repeat: rapid.IntRange(0, 3).Draw(t, "repeat"), Ascend: rapid.Bool().Draw(t, "ascend"), Twice: rapid.Bool().Draw(t, "twice"), LowEffort: rapid.Bool().Draw(t, "low effort"), Prove: rapid.Bool().Draw(t, "prove"),
 	}
 }
 

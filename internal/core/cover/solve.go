@@ -8,15 +8,66 @@ func Solve(p *Problem, e Effort) Solution {
 	s.correct(max(e.Passes, 1))
 	endless := s.best.placed == s.m.count && len(s.tariff.limited) == 0
 	few := len(s.m.kinds) <= kindsMax || e.LowEffort && len(s.m.kinds) <= kindsMaxLowEffort
-	if e.Columns > 0 && few && endless && s.best.cost > s.tariff.bound*goodEnough {
-		s.columns(e.Columns, e.LowEffort)
+	switch {
+	case e.Columns > 0 && few:
+		if endless && s.best.cost > s.tariff.bound*goodEnough {
+			s.columns(e.Columns, e.LowEffort)
+		}
+		s.improve(e)
+	case e.Ascend && endless && s.best.cost > s.tariff.bound*nearEnough:
+		s.improveByAscent(e)
+	default:
+		s.improve(e)
 	}
-	s.improve(e)
 	s.notAbove()
 	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
 		s.prove(e.ProofRounds)
 	}
 	return s.solution(p)
+}
+
+// improveByAscent improves what is packed anew with the tariff of an ascent. With an effort of Twice it also improves what was
+// packed before, and takes that unless the other costs less, with fees and without.
+func (s *solver) improveByAscent(e Effort) {
+	var before packing
+	if e.Twice {
+		s.improve(e)
+		before.copyFrom(&s.best)
+	}
+	if s.ascend() {
+		if e.Twice {
+			s.best.reset()
+			s.bestValue = nil
+		}
+		s.correct(max(e.Passes, 1))
+	} else if e.Twice {
+		return
+	}
+	s.improve(e)
+	if e.Twice && (before.better(&s.best) || s.withoutFees(&before) < s.withoutFees(&s.best)) {
+		s.best.copyFrom(&before)
+	}
+}
+
+func (s *solver) withoutFees(p *packing) (cost float64) {
+	for _, l := range p.loads {
+		cost += s.net.price[l.bin] * float64(l.times)
+	}
+	return cost
+}
+
+// ascend raises the bounds by dual ascent, and reports whether the tariff is better now. From then on bins are filled, more
+// or less strictly, with what is cheapest in them.
+func (s *solver) ascend() bool {
+	better := s.tariff.ascend()
+	if s.net != s.tariff {
+		s.net.ascend()
+	}
+	if s.hasAscended = better; better {
+		s.greedy.rate, s.greedy.familyOf, s.greedy.least = s.tariff.rate, s.tariff.familyOf, s.tariff.value
+		clear(s.greedy.known)
+	}
+	return better
 }
 
 // notAbove takes the first-fit-decreasing packing if it should be better.
@@ -38,17 +89,18 @@ func Bound(p *Problem) (bound float64, classPrices []float64) {
 
 // solver holds the state of one call.
 type solver struct {
-	m         *model
-	tariff    *tariff
-	greedy    *greedy
-	best      packing
-	trial     packing
-	net       *tariff   // without fees
-	least     float64   // what an item counts as being worth at least
-	value     []float64 // of kinds, as corrected
-	bestValue []float64 // those of the best packing
-	estimate  []float64
-	proven    float64 // a bound by column generation on all items, without fees
+	m           *model
+	tariff      *tariff
+	greedy      *greedy
+	best        packing
+	trial       packing
+	net         *tariff   // without fees
+	hasAscended bool      // the tariff is that of an ascent
+	least       float64   // what an item counts as being worth at least
+	value       []float64 // of kinds, as corrected
+	bestValue   []float64 // those of the best packing
+	estimate    []float64
+	proven      float64 // a bound by column generation on all items, without fees
 }
 
 func newSolver(p *Problem) *solver {

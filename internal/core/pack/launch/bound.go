@@ -62,7 +62,7 @@ func Bound(s *place.State, hourly float64) float64 {
 		if conflicts := b.ruled(exclusive); conflicts != nil {
 			problem = b.priced(conflicts, exclusive)
 		}
-		bound = max(bound, cover.Solve(problem, cover.Effort{Improve: proofImprove, Prove: true, ProofRounds: s.Model.Options.ProofRounds}).Bound)
+		bound = max(bound, cover.Solve(problem, cover.Effort{Improve: proofImprove, Ascend: true, Prove: true, ProofRounds: s.Model.Options.ProofRounds}).Bound)
 	}
 	return bound
 }
