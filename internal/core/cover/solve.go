@@ -8,19 +8,20 @@ func Solve(p *Problem, e Effort) Solution {
 	s.correct(max(e.Passes, 1))
 	endless := s.best.placed == s.m.count && len(s.tariff.limited) == 0
 	few := len(s.m.kinds) <= kindsMax || e.LowEffort && len(s.m.kinds) <= kindsMaxLowEffort
+	mayProve := e.Prove && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof
 	switch {
 	case e.Columns > 0 && few:
 		if endless && s.best.cost > s.tariff.bound*goodEnough {
 			s.columns(e.Columns, e.LowEffort)
 		}
 		s.improve(e)
-	case e.Ascend && endless && s.best.cost > s.tariff.bound*nearEnough:
+	case e.Ascend && !mayProve && endless && s.best.cost > s.tariff.bound*nearEnough:
 		s.improveByAscent(e)
 	default:
 		s.improve(e)
 	}
 	s.notAbove()
-	if e.Prove && endless && s.net == s.tariff && len(s.m.kinds) <= kindsMaxProof {
+	if mayProve && endless {
 		s.prove(e.ProofRounds)
 	}
 	return s.solution(p)
