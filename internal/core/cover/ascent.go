@@ -25,6 +25,8 @@ const (
 	ascentReach = 0.5
 	// ascentPace is how fast shares change, times that part.
 	ascentPace = 20
+	// ascentLasting is in which part of the steps, the last ones, it is noted how much of each kind is where: one in so many.
+	ascentLasting = 4
 	// ascentLeast is the least share of a dimension at the start.
 	ascentLeast = 1e-3
 )
@@ -40,21 +42,26 @@ type ascent struct {
 	first []int32   // of each kind in bins, and where the last one ends
 	size  []float64 // of an item in each of bins, by dimension, as part returns it
 	cost  []float64 // of an item of the kind at hand in its bins
+	items []float64 // of each of bins, how many were asked for there in the last steps
 }
 
-// ascend raises the bound, and reports whether it did. It does nothing where some bins are limited or have tolls.
-func (t *tariff) ascend() bool {
+// ascend raises the bound, and returns how; nil: it did not. It does nothing where some bins are limited or have tolls.
+func (t *tariff) ascend() *ascent {
 	if len(t.limited) > 0 || len(t.cuts) > 0 {
-		return false
+		return nil
 	}
 	a := newAscent(t)
 	for k := range t.m.kinds {
 		if a.add(k); len(a.bins) > ascentWork/ascentFewest {
-			return false
+			return nil
 		}
 	}
 	a.run(min(ascentSteps, ascentWork/max(len(a.bins), 1)))
-	return t.replace(a.tariff())
+	if next := a.tariff(); next.bound > t.bound {
+		*t = *next
+		return a
+	}
+	return nil
 }
 
 func newAscent(t *tariff) *ascent {
@@ -116,7 +123,11 @@ func (a *ascent) costIn(b int, size []int64) (cost float64) {
 // run does so many steps, and remembers the shares at which all items together cost most.
 func (a *ascent) run(steps int) {
 	most := 0.0
+	a.items = make([]float64, len(a.bins))
 	for step := range steps {
+		if step == steps-max(steps/ascentLasting, 1) {
+			clear(a.items)
+		}
 		near := ascentFirst * math.Pow(ascentLast/ascentFirst, float64(step)/float64(steps))
 		clear(a.asked)
 		sum := 0.0
@@ -159,6 +170,7 @@ func (a *ascent) ask(k int, n, near float64) float64 {
 	}
 	for i, c := range cost {
 		if c > 0 {
+			a.items[int(a.first[k])+i] += n * c / all
 			asked := a.asked[int(bins[i])*a.dims:][:a.dims]
 			for d, s := range size[i*a.dims:][:a.dims] {
 				asked[d] += n * c / all * s
@@ -210,13 +222,4 @@ func (a *ascent) tariff() *tariff {
 	}
 	next.converge()
 	return next
-}
-
-// replace puts a tariff in the place of this one if its bound is higher, and reports whether it is.
-func (t *tariff) replace(by *tariff) bool {
-	if by.bound <= t.bound {
-		return false
-	}
-	*t = *by
-	return true
 }

@@ -28,12 +28,29 @@ func TestAscentKeepsTariffsValid(t *testing.T) {
 		}
 		tar := newTariff(m, price)
 		before := tar.bound
-		if !tar.ascend() {
+		a := tar.ascend()
+		if a == nil {
 			return
 		}
 		raised++
 		if tar.bound <= before {
 			t.Errorf("the bound is %v, before %v", tar.bound, before)
+		}
+		waiting := make([]int, len(m.kinds))
+		for k := range m.kinds {
+			waiting[k] = m.kinds[k].count
+		}
+		for b, quota := range a.quotas() {
+			for _, it := range quota {
+				if waiting[it.Class] -= it.N; it.N <= 0 || !m.may(it.Class, int32(b)) || !covers(m.bins[b].room, m.sizeOf(int(it.Class))) {
+					t.Errorf("quota of %d items of kind %d in bin %d", it.N, it.Class, b)
+				}
+			}
+		}
+		for k, n := range waiting {
+			if n != 0 && a.first[k] < a.first[k+1] {
+				t.Errorf("%d items of kind %d have no quota", n, k)
+			}
 		}
 		for b := range m.bins {
 			if held := tar.held(int32(b)); held > price[b]*(1+1e-9) {
@@ -73,7 +90,7 @@ func TestAscentPaysWithManyKinds(t *testing.T) {
 		for _, s := range []*solver{with, without} {
 			s.correct(e.Passes)
 		}
-		if !with.ascend() {
+		if with.ascend() == nil {
 			t.Fatalf("seed %d: the bound is not raised", seed)
 		}
 		with.correct(e.Passes)

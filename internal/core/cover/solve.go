@@ -35,12 +35,13 @@ func (s *solver) improveByAscent(e Effort) {
 		s.improve(e)
 		before.copyFrom(&s.best)
 	}
-	if s.ascend() {
+	if a := s.ascend(); a != nil {
 		if e.Twice {
 			s.best.reset()
 			s.bestValue = nil
 		}
 		s.correct(max(e.Passes, 1))
+		s.packByQuota(a)
 	} else if e.Twice {
 		return
 	}
@@ -57,18 +58,18 @@ func (s *solver) withoutFees(p *packing) (cost float64) {
 	return cost
 }
 
-// ascend raises the bounds by dual ascent, and reports whether the tariff is better now. From then on bins are filled, more
-// or less strictly, with what is cheapest in them.
-func (s *solver) ascend() bool {
-	better := s.tariff.ascend()
+// ascend raises the bounds by dual ascent, and returns that of the tariff; nil: it is not better now. Else bins are filled from
+// now on, more or less strictly, with what is cheapest in them.
+func (s *solver) ascend() *ascent {
+	a := s.tariff.ascend()
 	if s.net != s.tariff {
 		s.net.ascend()
 	}
-	if s.hasAscended = better; better {
+	if s.hasAscended = a != nil; s.hasAscended {
 		s.greedy.rate, s.greedy.familyOf, s.greedy.least = s.tariff.rate, s.tariff.familyOf, s.tariff.value
 		clear(s.greedy.known)
 	}
-	return better
+	return a
 }
 
 // notAbove takes the first-fit-decreasing packing if it should be better.
