@@ -16,7 +16,7 @@ const (
 	// quotaNeeded is which part of the bins that the scarcest dimension needs another one must need to be kept in balance.
 	quotaNeeded = 0.8
 	// quotaWork bounds how many items are looked at to fill bins once.
-	quotaWork = 150_000_000
+	quotaWork = 60_000_000
 	// quotaEven is how much all dimensions count alike in the size of an item, whatever they are worth.
 	quotaEven = 0.05
 )
@@ -74,13 +74,13 @@ func (s *solver) packByQuota(a *ascent) {
 		return
 	}
 	g := s.greedy
-	for _, steady := range [...]float64{0.7, 1, 1.5} { // how much balance counts against size
+	for _, balance := range [...]float64{0.7, 1, 1.5} { // how much balance counts against size
 		s.trial.reset()
 		copy(s.value, s.tariff.value)
 		s.valueItems()
 		g.everything()
 		for b, quota := range quotas {
-			s.fillByQuota(int32(b), quota, steady)
+			s.fillByQuota(int32(b), quota, balance)
 		}
 		g.prune()
 		g.even, g.strict = evenness(1), strictness(0)
@@ -93,10 +93,10 @@ func (s *solver) packByQuota(a *ascent) {
 }
 
 // fillByQuota fills as many bins of a kind from its quota as are worth their price, nearly.
-func (s *solver) fillByQuota(b int32, quota []Item, steady float64) {
+func (s *solver) fillByQuota(b int32, quota []Item, balance float64) {
 	q, price := newQuotaFiller(s.tariff, b, quota), s.m.bins[b].price
 	for {
-		items := q.fill(steady)
+		items := q.fill(balance)
 		value := 0.0
 		for _, it := range items {
 			value += s.tariff.value[it.Class] * float64(it.N)
@@ -147,7 +147,7 @@ func newQuotaFiller(t *tariff, b int32, quota []Item) *quotaFiller {
 }
 
 // fill fills one bin, and takes what is in it from the quota. The items are the filler's own until the next call.
-func (q *quotaFiller) fill(steady float64) []Item {
+func (q *quotaFiller) fill(balance float64) []Item {
 	copy(q.free, q.room)
 	clear(q.used)
 	clear(q.taken)
@@ -158,7 +158,7 @@ func (q *quotaFiller) fill(steady float64) []Item {
 		}
 	}
 	for {
-		i := q.best(steady)
+		i := q.best(balance)
 		if i < 0 {
 			break
 		}
@@ -178,7 +178,7 @@ func (q *quotaFiller) fill(steady float64) []Item {
 }
 
 // best returns what to put into the bin next: large items first, but for those that put it out of balance. -1: nothing fits.
-func (q *quotaFiller) best(steady float64) int {
+func (q *quotaFiller) best(balance float64) int {
 	best, most, kept := -1, math.Inf(-1), q.fitting[:0]
 	for _, i := range q.fitting {
 		if q.left[i].N == 0 || !covers(q.free, q.m.sizeOf(int(q.left[i].Class))) {
@@ -192,7 +192,7 @@ func (q *quotaFiller) best(steady float64) int {
 				high, low = max(high, q.used[d]+part), min(low, q.used[d]+part)
 			}
 		}
-		if score -= steady * (high - low); score > most {
+		if score -= balance * (high - low); score > most {
 			best, most = i, score
 		}
 	}
