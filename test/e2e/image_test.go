@@ -120,10 +120,14 @@ func TestInstallImage(t *testing.T) {
 	s.apply(seed(t, "my-app.yaml", "demo"))
 	s.run("kubectl scale deployment my-app --replicas=5")
 	awaitRunning(t, c, 5)
-	metrics := get(t.Context(), t, fmt.Sprintf("http://127.0.0.1:%d/metrics", container.Ports[slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == "http-metrics" })].ContainerPort))
-	if !strings.Contains(metrics, "karpenter_nodes_created_total{") || strings.Contains(metrics, "karpenter_pods_state{") {
-		t.Errorf("with metrics.level=essential it serves\n%s", metrics)
-	}
+	at := slices.IndexFunc(container.Ports, func(p corev1.ContainerPort) bool { return p.Name == "http-metrics" })
+	testkit.Eventually(t, patience, func() error { // a pod may run before its node counts as registered
+		metrics := get(t.Context(), t, fmt.Sprintf("http://127.0.0.1:%d/metrics", container.Ports[at].ContainerPort))
+		if !strings.Contains(metrics, "karpenter_nodes_created_total{") || strings.Contains(metrics, "karpenter_pods_state{") {
+			return fmt.Errorf("with metrics.level=essential it serves\n%s", metrics)
+		}
+		return nil
+	})
 	r.endsWell(p)
 }
 
