@@ -106,6 +106,33 @@ func TestAscentPaysWithManyKinds(t *testing.T) {
 	}
 }
 
+// TestQuotasPayWithManyItems has bins that are filled by quotas, in balance, leave less than those filled by value for money.
+func TestQuotasPayWithManyItems(t *testing.T) {
+	t.Parallel()
+	const seeds = 10
+	price := 0.0
+	for seed := range uint64(seeds) {
+		p := manyKinds(seed)
+		for i := range p.Classes {
+			p.Classes[i].Count = 1 + i*i/10
+		}
+		s := newSolver(p)
+		s.correct(3)
+		a := s.ascend()
+		if a == nil {
+			t.Fatalf("seed %d: the bound is not raised", seed)
+		}
+		s.correct(3)
+		before := s.best.cost
+		s.packByQuota(a)
+		price += s.best.cost / before / seeds
+	}
+	t.Logf("prices are %.4f of those before", price)
+	if price > 0.995 {
+		t.Error("quotas do not pay")
+	}
+}
+
 // TestFillingsAreOfWhatIsCheapestThere: of two kinds that are alike in all else a filling takes the one that is cheapest in
 // this bin, if that counts.
 func TestFillingsAreOfWhatIsCheapestThere(t *testing.T) {

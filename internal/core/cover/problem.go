@@ -92,8 +92,8 @@ type Effort struct {
 	// the bound. It ends when ten times they saved nothing to speak of.
 	Repeat int
 	// Ascend is whether better prices are found by dual ascent where the packing is far from the bound and the kinds are too
-	// many for column generation and the proof: the bound rises, and local search has those prices. Twice is whether it is then done with
-	// the first prices as well.
+	// many for column generation and the proof: the bound rises, and local search has those prices. Twice is whether local
+	// search is then done with the first prices as well.
 	Ascend, Twice bool
 }
 

@@ -28,7 +28,7 @@ func Solve(p *Problem, e Effort) Solution {
 }
 
 // improveByAscent improves what is packed anew with the tariff of an ascent. With an effort of Twice it also improves what was
-// packed before, and takes that unless the other costs less, with fees and without.
+// packed before, and takes that unless the other costs no more, with fees and without.
 func (s *solver) improveByAscent(e Effort) {
 	var before packing
 	if e.Twice {
@@ -51,6 +51,7 @@ func (s *solver) improveByAscent(e Effort) {
 	}
 }
 
+// withoutFees returns what a packing costs without fees.
 func (s *solver) withoutFees(p *packing) (cost float64) {
 	for _, l := range p.loads {
 		cost += s.net.price[l.bin] * float64(l.times)
