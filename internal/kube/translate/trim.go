@@ -16,7 +16,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 )
 
-// workloadsMost bounds how many workloads, and how many specs, a PodTrimmer remembers. With more it begins anew.
+// workloadsMost bounds how many workloads, specs and metadata a PodTrimmer remembers, of each. With more it begins anew.
 const workloadsMost = 5_000
 
 // PodTrimmer takes from pods what nobody here reads, and lets pods of one workload share the memory of what is
@@ -25,8 +25,18 @@ type PodTrimmer struct {
 	mu sync.Mutex
 	// alike has a trimmed pod of each workload, by the UID of its owner.
 	alike map[types.UID]*corev1.Pod
-	// specs has trimmed specs by what they are in Protobuf without their node.
-	specs map[string]*corev1.PodSpec
+	// specs has trimmed specs by what they are in Protobuf without their node, and metadata trimmed ones by what pods
+	// share of them in Protobuf.
+	specs    map[string]*knownSpec
+	metadata map[string]*metav1.ObjectMeta
+}
+
+// knownSpec is a trimmed spec that was read.
+type knownSpec struct {
+	corev1.PodSpec
+	// asAsked is what kubelets said last, in Protobuf, that containers of this spec have, where that was what they ask
+	// for; guarded by the trimmer's lock.
+	asAsked string
 }
 
 // Trim trims a pod in place.
@@ -35,34 +45,59 @@ func (t *PodTrimmer) Trim(p *corev1.Pod) {
 	t.share(p, true)
 }
 
-// know reports whether a spec was read before, and fills it in.
-func (t *PodTrimmer) know(s *sharedSpec) bool {
+// know finds which parts of a pod were read before.
+func (t *PodTrimmer) know(parts *podParts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.spec = t.specs[string(s.wire)]
-	return s.spec != nil
+	if spec := t.specs[string(parts.spec)]; spec != nil {
+		parts.shared.spec = spec
+		parts.known.spec, parts.known.states = true, len(parts.states) == 0 || string(parts.states) == spec.asAsked
+	}
+	if meta := t.metadata[string(parts.meta)]; meta != nil {
+		parts.shared.meta, parts.known.meta = *meta, true
+	}
 }
 
-// trimShared trims a pod in place. Its spec is the one that was read before, or is remembered.
-func (t *PodTrimmer) trimShared(p *corev1.Pod, s *sharedSpec) {
-	if s.spec == nil {
-		t.Trim(p)
-		t.remember(string(s.wire), p.Spec)
-		return
+// trimParts trims a pod in place. Those of its parts that were read before are filled in, and the others remembered.
+func (t *PodTrimmer) trimParts(p *corev1.Pod, parts *podParts) {
+	if known := parts.shared.spec; known != nil {
+		p.Spec = known.PodSpec
+		p.Spec.NodeName = parts.node
+	} else {
+		TrimPodSpec(&p.Spec)
 	}
-	p.Spec = *s.spec
-	p.Spec.NodeName = s.node
 	trimRest(p)
-	t.share(p, false)
+	t.share(p, !parts.known.spec)
+	if parts.known != (knownParts{true, true, true}) {
+		t.remember(p, parts)
+	}
 }
 
-func (t *PodTrimmer) remember(wire string, spec corev1.PodSpec) {
+// remember remembers the parts of a trimmed pod that were not known.
+func (t *PodTrimmer) remember(p *corev1.Pod, parts *podParts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.specs) >= workloadsMost || t.specs == nil {
-		t.specs = map[string]*corev1.PodSpec{}
+	spec := parts.shared.spec
+	if spec == nil {
+		spec = &knownSpec{PodSpec: p.Spec}
+		rememberIn(&t.specs, parts.spec, spec)
 	}
-	t.specs[wire] = &spec
+	if len(parts.states) > 0 && !isResized(p) {
+		spec.asAsked = string(parts.states)
+	}
+	if !parts.known.meta {
+		rememberIn(&t.metadata, parts.meta, &metav1.ObjectMeta{
+			GenerateName: p.GenerateName, Namespace: p.Namespace, Labels: p.Labels, Annotations: p.Annotations,
+			OwnerReferences: p.OwnerReferences, Finalizers: p.Finalizers,
+		})
+	}
+}
+
+func rememberIn[T any](all *map[string]*T, wire []byte, read *T) {
+	if len(*all) >= workloadsMost || *all == nil {
+		*all = map[string]*T{}
+	}
+	(*all)[string(wire)] = read
 }
 
 // share has a trimmed pod share what it has in common with the last one of its workload: its spec, unless that is shared
@@ -137,15 +172,22 @@ func trimRest(p *corev1.Pod) {
 	}
 }
 
+// trimAnnotations leaves the annotations that are read. The map stays as it is, since pods may share it.
 func trimAnnotations(annotations map[string]string) (kept map[string]string) {
-	for key, value := range annotations {
+	read := 0
+	for key := range annotations {
 		if ReadsAnnotation(key) {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[key] = value
+			read++
 		}
 	}
+	switch read {
+	case 0:
+		return nil
+	case len(annotations):
+		return annotations
+	}
+	kept = maps.Clone(annotations)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return !ReadsAnnotation(key) })
 	return kept
 }
 
@@ -169,6 +211,9 @@ func trimConditions(all []corev1.PodCondition) (kept []corev1.PodCondition) {
 func isResized(p *corev1.Pod) bool {
 	if resourcehelper.IsPodResizeInfeasible(p) || resourcehelper.IsPodResizeDeferred(p) || p.Status.Resources != nil || p.Status.AllocatedResources != nil {
 		return true
+	}
+	if len(p.Status.InitContainerStatuses)+len(p.Status.ContainerStatuses) == 0 {
+		return false
 	}
 	asked := map[string]corev1.ResourceList{}
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {

@@ -143,9 +143,11 @@ func TestSameConstraints(t *testing.T) {
 	}
 }
 
-// TestAPodKeepsWhatIsItsOwn: a pod of the same workload that differs in one thing shares the rest, and not that.
+// TestAPodKeepsWhatIsItsOwn: a pod of the same workload that differs in one thing shares the rest, and not that, however
+// it is read.
 func TestAPodKeepsWhatIsItsOwn(t *testing.T) {
 	t.Parallel()
+	w := protobuf(t)
 	pod := func() *corev1.Pod {
 		p := fullPod("a")
 		p.OwnerReferences[0].Controller, p.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true), ptr.To(false)
@@ -168,6 +170,18 @@ func TestAPodKeepsWhatIsItsOwn(t *testing.T) {
 		"phase":           func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
 		"spec":            func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](9) },
 		"node":            func(p *corev1.Pod) { p.Spec.NodeName = "other" },
+		"name":            func(p *corev1.Pod) { p.Name, p.UID, p.ResourceVersion = "other", "other", "7" },
+		"deletion": func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{}, ptr.To[int64](7)
+		},
+		"finalizers": func(p *corev1.Pod) { p.Finalizers = []string{"other"} },
+		"resized":    func(p *corev1.Pod) { p.Status = resized("a").Status },
+		"resize put off": func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred})
+		},
+		"resources of the pod": func(p *corev1.Pod) { p.Status.Resources = &corev1.ResourceRequirements{} },
+		"another container":    func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Name = "other" },
+		"no states":            func(p *corev1.Pod) { p.Status.ContainerStatuses = nil },
 	} {
 		trimmer := &PodTrimmer{}
 		like, p, want := pod(), pod(), pod()
@@ -178,6 +192,15 @@ func TestAPodKeepsWhatIsItsOwn(t *testing.T) {
 		TrimPod(want)
 		if diff := cmp.Diff(want, p); diff != "" {
 			t.Errorf("%s (-its own +shared):\n%s", name, diff)
+		}
+
+		reader := WireReader{w.decoder(), &PodTrimmer{}}
+		other := pod()
+		change(other)
+		for i, data := range [][]byte{w.write(pod()), w.write(pod()), w.write(other), w.write(other), w.write(pod())} {
+			if diff := cmp.Diff(trimmed(w.read(w.decoder(), data)), w.read(reader, data)); diff != "" {
+				t.Errorf("%s, pod %d (-its own +shared):\n%s", name, i, diff)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"bytes"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -19,10 +20,10 @@ import (
 type message struct {
 	// fields are by their numbers: nil stays as it is, gone is dropped, and another is a message that is trimmed itself.
 	fields []*message
-	// needs is a field without which nothing of the message is left; 0: none is needed. It must have one of the texts of
-	// oneOf, unless there are none.
+	// needs is a field without which nothing of the message is left; 0: none is needed. It must have a text that is read,
+	// unless reads is nil.
 	needs protowire.Number
-	oneOf []string
+	reads func(text []byte) bool
 }
 
 // gone is what a message has in the place of a field that is dropped.
@@ -42,7 +43,7 @@ func (m *message) with(number protowire.Number, field *message) *message {
 	fields := make([]*message, max(len(m.fields), int(number)+1))
 	copy(fields, m.fields)
 	fields[number] = field
-	return &message{fields, m.needs, m.oneOf}
+	return &message{fields, m.needs, m.reads}
 }
 
 // leaves reports whether something is left of the message if so much of it has been trimmed.
@@ -51,15 +52,10 @@ func (m *message) leaves(trimmed []byte) bool {
 		return true
 	}
 	has, _ := find(trimmed, m.needs)
-	if m.oneOf == nil {
+	if m.reads == nil {
 		return len(has) > 0
 	}
-	for _, text := range m.oneOf {
-		if string(has) == text {
-			return true
-		}
-	}
-	return false
+	return m.reads(has)
 }
 
 // field returns what is done with a field.
@@ -74,8 +70,9 @@ const (
 	objectMetadata, objectSpec, objectStatus protowire.Number = 1, 2, 3
 	// listItems are the items of every list.
 	listItems protowire.Number = 2
-	// specNode is the name of the node in the spec of a pod; volumeSource is what a volume is, conditionType what a condition.
-	specNode, volumeSource, conditionType protowire.Number = 10, 2, 1
+	// specNode is the name of the node in the spec of a pod; volumeSource is what a volume is, conditionType what a
+	// condition, mapKey the key in an entry of every map.
+	specNode, volumeSource, conditionType, mapKey protowire.Number = 10, 2, 1, 1
 	// unknownType and unknownRaw are fields of runtime.Unknown, in which every object is; typeVersion and typeKind are of
 	// its type.
 	unknownType, unknownRaw, typeVersion, typeKind protowire.Number = 1, 2, 1, 2
@@ -91,24 +88,43 @@ var wirePrefix = []byte{'k', '8', 's', 0} //nolint:gochecknoglobals // a constan
 var wire = func() (w struct { //nolint:gochecknoglobals // a constant that Go cannot spell
 	// kinds are by the kinds of objects.
 	kinds map[string]*message
-	// shared is a pod's spec without what differs between pods that are otherwise alike, specless a pod without its spec.
-	shared, specless *message
+	// spec, meta and states are what pods share of their specs, of their metadata, and of what kubelets say that
+	// containers have.
+	spec, meta, states *message
+	// without is a pod without what is known of it.
+	without map[knownParts]*message
 },
 ) {
-	conditions := &message{needs: conditionType}
-	for _, read := range readConditions {
-		conditions.oneOf = append(conditions.oneOf, string(read))
-	}
+	conditions := &message{needs: conditionType, reads: func(text []byte) bool { return slices.Contains(readConditions, corev1.PodConditionType(text)) }}
+	annotation := &message{needs: mapKey, reads: func(text []byte) bool { return ReadsAnnotation(string(text)) }}
 	meta := dropped(17)                                                                                          // managedFields
 	container := dropped(2, 3, 4, 5, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)                   // all but name, ports and resources
 	state := dropped(2, 3, 6, 7, 8, 12, 13)                                                                      // state, lastState, image, imageID, containerID, volumeMounts, user
 	volume := &message{fields: dropped().with(volumeSource, dropped(6, 16, 19, 26)).fields, needs: volumeSource} // secret, downwardAPI, configMap, projected
 	spec := dropped(14, 15, 23, 26, 34).with(1, volume).with(2, container).with(20, container)                   // securityContext, imagePullSecrets, hostAliases, dnsConfig, ephemeralContainers
 	status := dropped(5, 6, 12, 13, 16).with(2, conditions).with(8, state).with(10, state)                       // addresses, ephemeralContainerStatuses
-	pod := dropped().with(objectMetadata, meta).with(objectSpec, spec).with(objectStatus, status)
+	podMeta := meta.with(12, annotation)
+	pod := dropped().with(objectMetadata, podMeta).with(objectSpec, spec).with(objectStatus, status)
 	node := dropped().with(objectMetadata, meta).with(objectStatus, dropped(8)) // images
 	w.kinds = map[string]*message{"Pod": pod, "PodList": dropped().with(listItems, pod), "Node": node, "NodeList": dropped().with(listItems, node)}
-	w.shared, w.specless = spec.with(specNode, gone), pod.with(objectSpec, gone)
+	has := dropped(2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15) // of a container: all but name, allocatedResources and resources
+	w.spec = spec.with(specNode, gone)
+	w.meta = dropped(1, 4, 5, 6, 7, 8, 9, 10, 17).with(12, annotation)                                // all but generateName, namespace, labels, annotations, ownerReferences and finalizers
+	w.states = dropped(1, 2, 3, 4, 5, 6, 7, 9, 11, 12, 13, 14, 15, 16, 17).with(8, has).with(10, has) // containerStatuses and initContainerStatuses
+	w.without = map[knownParts]*message{}
+	for _, known := range []knownParts{{}, {spec: true}, {meta: true}, {spec: true, meta: true}, {spec: true, states: true}, {true, true, true}} {
+		m := pod
+		if known.spec {
+			m = m.with(objectSpec, gone)
+		}
+		if known.meta {
+			m = m.with(objectMetadata, dropped(2, 3, 11, 12, 13, 14, 17))
+		}
+		if known.states {
+			m = m.with(objectStatus, status.with(8, gone).with(10, gone))
+		}
+		w.without[known] = m
+	}
 	return w
 }()
 
@@ -122,7 +138,7 @@ func TrimNode(n *corev1.Node) { n.ManagedFields, n.Status.Images = nil, nil }
 // is read by nobody: taking that away before the object is made takes a small part of the time and the memory.
 type WireReader struct {
 	runtime.Decoder
-	// Pods trims the pods that are read, and remembers specs, so that those of a workload are read once.
+	// Pods trims the pods that are read, and remembers what those of a workload share, so that it is read once.
 	Pods *PodTrimmer
 }
 
@@ -178,22 +194,25 @@ func (r WireReader) readOne(kind string, body []byte, buffer *[]byte) runtime.Ob
 	return nil
 }
 
-// readPod reads and trims a Pod; nil: it is not understood. A spec that was read before is not read again.
+// readPod reads and trims a Pod; nil: it is not understood. What was read of another one before is not read again.
 func (r WireReader) readPod(object []byte, buffer *[]byte) runtime.Object {
-	lean, shared := wire.kinds["Pod"], sharedSpecOf(object, (*buffer)[:0])
-	if shared.wire != nil && r.Pods.know(&shared) {
-		lean = wire.specless
+	parts, used := partsOf(object, (*buffer)[:0])
+	if parts.spec != nil {
+		r.Pods.know(&parts)
 	}
-	trimmed, ok := lean.appendTrimmed(shared.wire, object)
+	trimmed, ok := wire.without[parts.known].appendTrimmed(used, object)
 	*buffer = trimmed
-	pod := &corev1.Pod{}
-	if !ok || pod.Unmarshal(trimmed[len(shared.wire):]) != nil {
+	pod := &corev1.Pod{ObjectMeta: parts.shared.meta}
+	if !ok || pod.Unmarshal(trimmed[len(used):]) != nil {
 		return nil
 	}
-	if shared.wire == nil {
+	switch {
+	case parts.spec == nil:
 		r.Pods.Trim(pod)
-	} else {
-		r.Pods.trimShared(pod, &shared)
+	case parts.known.states && isResized(pod):
+		return nil // the states count
+	default:
+		r.Pods.trimParts(pod, &parts)
 	}
 	return pod
 }
@@ -253,24 +272,40 @@ func (r WireReader) trim(o runtime.Object, kind *schema.GroupVersionKind, err er
 	return o, kind, err
 }
 
-// sharedSpec is what a pod's spec has in common with those of other pods.
-type sharedSpec struct {
-	// wire is that in Protobuf; nil: it is not understood.
-	wire []byte
-	// spec is the same, read and trimmed; nil: it was not read yet.
-	spec *corev1.PodSpec
+// podParts are the parts of a pod that others may have as well.
+type podParts struct {
+	// spec, meta and states are in Protobuf. A nil spec: the pod is not understood.
+	spec, meta, states []byte
+	known              knownParts
+	// shared has what is known.
+	shared struct {
+		spec *knownSpec
+		meta metav1.ObjectMeta
+	}
 	node string
 }
 
-// sharedSpecOf returns what a pod shares. It is appended to a buffer.
-func sharedSpecOf(pod, buffer []byte) sharedSpec {
+// knownParts says which parts were read before. With the states, the spec was, too.
+type knownParts struct{ spec, meta, states bool }
+
+// partsOf returns the parts of a pod. They are appended to a buffer.
+func partsOf(pod, buffer []byte) (parts podParts, used []byte) {
 	spec, specs := find(pod, objectSpec)
+	meta, metas := find(pod, objectMetadata)
+	status, statuses := find(pod, objectStatus)
 	node, nodes := find(spec, specNode)
-	alike, ok := wire.shared.appendTrimmed(buffer, spec)
-	if specs != 1 || nodes > 1 || !ok {
-		return sharedSpec{}
+	if specs != 1 || metas != 1 || statuses > 1 || nodes > 1 {
+		return podParts{}, buffer
 	}
-	return sharedSpec{wire: alike, node: string(node)}
+	used, understoodSpec := wire.spec.appendTrimmed(buffer, spec)
+	endOfSpec := len(used)
+	used, understoodMeta := wire.meta.appendTrimmed(used, meta)
+	endOfMeta := len(used)
+	used, understoodStates := wire.states.appendTrimmed(used, status)
+	if !understoodSpec || !understoodMeta || !understoodStates {
+		return podParts{}, used
+	}
+	return podParts{spec: used[:endOfSpec], meta: used[endOfSpec:endOfMeta], states: used[endOfMeta:], node: string(node)}, used
 }
 
 // claimStart begins every NodeClaim in a watch event: the API server writes custom resources with sorted keys.

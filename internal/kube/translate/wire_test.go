@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,6 +187,40 @@ func TestASpecIsReadOnce(t *testing.T) {
 	}
 }
 
+// TestMetadataAreReadOnce: what pods share of their metadata, and what their kubelets say of their containers, is read
+// once, with the annotations that nobody reads left out.
+func TestMetadataAreReadOnce(t *testing.T) {
+	t.Parallel()
+	w := protobuf(t)
+	reader := WireReader{w.decoder(), &PodTrimmer{}}
+	read := func(name string) *corev1.Pod {
+		p := fullPod(name)
+		p.Annotations["addresses.test/of"] = name
+		p.Status.ContainerStatuses[0].ContainerID = "container of " + name
+		return w.read(reader, w.write(p)).(*corev1.Pod)
+	}
+	a, b := read("a"), read("b")
+	if reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() {
+		t.Error("the labels of b are read again")
+	}
+	if n := len(reader.Pods.metadata); n != 1 {
+		t.Errorf("the metadata of pods that differ in names and an annotation that nobody reads count as %d, want 1", n)
+	}
+	waits, moved := fullPod("waits"), fullPod("moved")
+	waits.Status, moved.Labels["moved"] = corev1.PodStatus{}, "yes"
+	w.read(reader, w.write(moved)) // the metadata are remembered, and nothing of the containers of one that waits
+	moved.Status, moved.Labels["moved"] = corev1.PodStatus{}, "no"
+	w.read(reader, w.write(moved))
+	for name, p := range map[string]*corev1.Pod{"c": fullPod("c"), "waits": waits, "resized": resized("resized")} {
+		object, _ := find(w.write(p)[len(wirePrefix):], unknownRaw)
+		parts, _ := partsOf(object, nil)
+		reader.Pods.know(&parts)
+		if want := (knownParts{spec: true, meta: true, states: name != "resized"}); parts.known != want {
+			t.Errorf("of pod %s is known: %+v, want %+v", name, parts.known, want)
+		}
+	}
+}
+
 // TestABookmarkStaysOne: without its annotation no informer of pods would ever be filled.
 func TestABookmarkStaysOne(t *testing.T) {
 	t.Parallel()
@@ -197,14 +232,14 @@ func TestABookmarkStaysOne(t *testing.T) {
 	}
 }
 
-func TestAReaderForgetsSpecs(t *testing.T) {
+func TestAReaderForgetsParts(t *testing.T) {
 	t.Parallel()
 	trimmer := &PodTrimmer{}
 	for i := range 3 * workloadsMost {
-		trimmer.remember(fmt.Sprint(i), corev1.PodSpec{})
+		trimmer.remember(&corev1.Pod{}, &podParts{spec: []byte(fmt.Sprint(i)), meta: []byte(fmt.Sprint(i))})
 	}
-	if n := len(trimmer.specs); n > workloadsMost {
-		t.Errorf("remembers %d specs", n)
+	if specs, metadata := len(trimmer.specs), len(trimmer.metadata); specs > workloadsMost || metadata > workloadsMost {
+		t.Errorf("remembers %d specs and %d metadata", specs, metadata)
 	}
 }
 
