@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -214,13 +215,21 @@ func headOf(d *record.Decision, id ID, version string) Head {
 // bodyLevel is how thoroughly records are compressed, of 9.
 const bodyLevel = 6
 
+// writers are used again: one has a megabyte.
+var writers = sync.Pool{New: func() any { //nolint:gochecknoglobals // memory, not state
+	w, err := gzip.NewWriterLevel(nil, bodyLevel)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	return w
+}}
+
 // compress packs a record.
 func compress(text []byte) ([]byte, error) {
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, bodyLevel)
-	if err != nil {
-		return nil, err
-	}
+	w := writers.Get().(*gzip.Writer) //nolint:forcetypeassert // nothing else is in it
+	defer writers.Put(w)
+	w.Reset(&b)
 	if _, err := w.Write(text); err != nil {
 		return nil, err
 	}

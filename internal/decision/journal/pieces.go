@@ -123,13 +123,13 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 		if err != nil {
 			continue
 		}
-		if d := difference(from, text); float64(len(d)) < c.most*float64(len(text)) {
+		if d := s.difference(from, text); float64(len(d)) < c.most*float64(len(text)) {
 			p.base, p.hasDictionary, dictionary, changes = c.base, true, from, d
 			break
 		}
 	}
 	if p.base == nil {
-		changes = difference(nil, text)
+		changes = s.difference(nil, text)
 	}
 	for _, r := range refs { // those of the base are used with it
 		if to := s.all[r]; to != nil && (p.base == nil || !slices.Contains(p.base.refs, to)) {
@@ -224,11 +224,14 @@ func sorted(some map[int64]*piece) []*piece {
 
 // packer compresses texts and makes texts of pieces.
 type packer struct {
-	out    bytes.Buffer
 	writer *flate.Writer
 	reader io.ReadCloser
 	texts  map[*piece][]byte
 	held   int
+	// These are memory that is used again: what was unpacked and packed last, the lines of both texts, and how they differ.
+	in, out    bytes.Buffer
+	old, lines [][]byte
+	changes    []byte
 }
 
 func newPacker() packer {
@@ -249,15 +252,17 @@ func (k *packer) pack(text, dictionary []byte) []byte {
 	return bytes.Clone(k.out.Bytes())
 }
 
+// unpack returns what was packed, until the next call.
 func (k *packer) unpack(body, dictionary []byte) ([]byte, error) {
 	if err := k.reader.(flate.Resetter).Reset(bytes.NewReader(body), dictionary); err != nil { //nolint:forcetypeassert // it says so
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(k.reader, pieceMax+1))
-	if err == nil && len(text) > pieceMax {
+	k.in.Reset()
+	_, err := k.in.ReadFrom(io.LimitReader(k.reader, pieceMax+1))
+	if err == nil && k.in.Len() > pieceMax {
 		err = fmt.Errorf("it has more than %d bytes", pieceMax)
 	}
-	return text, err
+	return k.in.Bytes(), err
 }
 
 // textOf returns the text of a piece.
@@ -283,7 +288,7 @@ func (k *packer) textOf(p *piece) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack piece %d: %w", p.number, err)
 	}
-	text, err := applied(from, changes)
+	text, err := k.applied(from, changes)
 	if err != nil {
 		return nil, fmt.Errorf("piece %d: %w", p.number, err)
 	}
@@ -307,10 +312,12 @@ func (k *packer) remember(p *piece, text []byte) {
 // follow. No line begins so.
 const copied = 1
 
-// difference returns how a text is made from another, line by line.
-func difference(from, text []byte) []byte {
-	var out []byte
-	old, lines := bytes.SplitAfter(from, []byte{'\n'}), bytes.SplitAfter(text, []byte{'\n'})
+// difference returns how a text is made from another, line by line. That is good until the next call.
+func (k *packer) difference(from, text []byte) []byte {
+	out := k.changes[:0]
+	defer func() { k.changes = out }()
+	k.old, k.lines = appendLines(k.old[:0], from), appendLines(k.lines[:0], text)
+	old, lines := k.old, k.lines
 	if len(from) == 0 {
 		old = nil
 	}
@@ -344,6 +351,17 @@ func difference(from, text []byte) []byte {
 	return out
 }
 
+// appendLines appends the lines of a text, each with its end. What follows the last end is a line, too, empty or not.
+func appendLines(to [][]byte, text []byte) [][]byte {
+	for {
+		end := bytes.IndexByte(text, '\n') + 1
+		if end == 0 {
+			return append(to, text)
+		}
+		to, text = append(to, text[:end]), text[end:]
+	}
+}
+
 // isReplaced reports whether a few lines stand in the place of as many others.
 func isReplaced(lines, old [][]byte) bool {
 	for k := 1; k <= replacedMost && k < min(len(lines), len(old)); k++ {
@@ -357,9 +375,9 @@ func isReplaced(lines, old [][]byte) bool {
 var errDifference = errors.New("it is made from lines that are not there")
 
 // applied makes the text of which difference returned the changes.
-func applied(from, changes []byte) ([]byte, error) {
-	old := bytes.SplitAfter(from, []byte{'\n'})
-	var text []byte
+func (k *packer) applied(from, changes []byte) ([]byte, error) {
+	k.old = appendLines(k.old[:0], from)
+	old, text := k.old, make([]byte, 0, len(from)+len(changes))
 	for len(changes) > 0 {
 		if changes[0] != copied {
 			end := bytes.IndexByte(changes, '\n') + 1

@@ -67,7 +67,7 @@ func TestAPieceWithoutADictionaryIsRead(t *testing.T) {
 	k := newPacker()
 	from, text := []byte("one\ntwo\nthree"), []byte("one\n2\nthree")
 	base := &piece{number: 1, body: k.pack(from, nil)}
-	got, err := k.textOf(&piece{number: 2, base: base, body: k.pack(difference(from, text), nil)})
+	got, err := k.textOf(&piece{number: 2, base: base, body: k.pack(k.difference(from, text), nil)})
 	if err != nil || !bytes.Equal(got, text) {
 		t.Errorf("%q, %v, want %q", got, err, text)
 	}

@@ -30,6 +30,9 @@ const runMax, runMean = 256, 32
 // sharedMax bounds of how many constraints and types the numbers are remembered.
 const sharedMax = 50_000
 
+// usualMax bounds, in bytes, what is reserved for a text before it is made.
+const usualMax = 16_000
+
 // Writer writes decisions in pieces. What has not changed since the decision before is not written
 // again, and of a node that has not changed not even the text is made.
 type Writer struct {
@@ -37,7 +40,9 @@ type Writer struct {
 	// doc writes decisions, piece the pieces; whole are piece's forms of what has a piece of its own.
 	doc, piece *encoder
 	whole      map[reflect.Type]form
-	samePool   equal
+	// usual is about how long texts of a type are, by the last one.
+	usual    map[reflect.Type]int
+	samePool equal
 	// round counts decisions. refs are those of the piece at hand.
 	round int64
 	refs  []int64
@@ -75,7 +80,7 @@ type sharedPiece struct {
 
 // NewWriter returns a Writer that has written nothing.
 func NewWriter(pieces Pieces) *Writer {
-	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, samePool: equalOf(reflect.TypeFor[cluster.Pool]())}
+	w := &Writer{pieces: pieces, whole: map[reflect.Type]form{}, usual: map[reflect.Type]int{}, samePool: equalOf(reflect.TypeFor[cluster.Pool]())}
 	w.forget()
 	w.doc = &encoder{tables: shared()[:1], forms: map[reflect.Type]form{}}
 	w.doc.own = func(t reflect.Type, _ form) form {
@@ -176,9 +181,10 @@ func (w *Writer) textOf(v reflect.Value, t reflect.Type) (text []byte, refs []in
 		whole = w.piece.formOf(t)
 	}
 	outer, outerRefs, depth := w.piece.text, w.refs, w.piece.depth
-	w.piece.text, w.refs, w.piece.depth = nil, nil, 0
+	w.piece.text, w.refs, w.piece.depth = make([]byte, 0, w.usual[t]), nil, 0
 	whole(w.piece, v)
 	text, refs = w.piece.text, w.refs
+	w.usual[t] = min(len(text)+len(text)/16, usualMax)
 	w.piece.text, w.refs, w.piece.depth = outer, outerRefs, depth
 	return text, refs
 }
