@@ -30,6 +30,8 @@ const (
 	level = 2
 	// textsMax bounds how much text of pieces is remembered while differences are made.
 	textsMax = 1 << 20
+	// reusedMax bounds the memory that is kept from decision to decision to make differences in.
+	reusedMax = 4 << 20
 )
 
 // piece is a text that decisions share, compressed, perhaps as a difference from another one.
@@ -93,6 +95,7 @@ func newPieces() *pieces {
 
 // begin begins a round: what one decision needs.
 func (s *pieces) begin() {
+	s.free()
 	s.round++
 	s.fresh = s.fresh[:0]
 }
@@ -236,6 +239,14 @@ type packer struct {
 
 func newPacker() packer {
 	return packer{reader: flate.NewReader(bytes.NewReader(nil)), texts: map[*piece][]byte{}}
+}
+
+// free gives up the memory that is used again, if a long text has made it large.
+func (k *packer) free() {
+	const aLine = 24
+	if k.in.Cap()+k.out.Cap()+cap(k.changes)+aLine*(cap(k.old)+cap(k.lines)) > reusedMax {
+		k.in, k.out, k.changes, k.old, k.lines = bytes.Buffer{}, bytes.Buffer{}, nil, nil, nil
+	}
 }
 
 func (k *packer) pack(text, dictionary []byte) []byte {

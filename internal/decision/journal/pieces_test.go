@@ -109,3 +109,20 @@ func TestTextsAreMadeInFewSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestALongTextDoesNotKeepItsMemory: what a decision needed once is not held for all that follow.
+func TestALongTextDoesNotKeepItsMemory(t *testing.T) {
+	t.Parallel()
+	p := newPieces()
+	p.begin()
+	long := bytes.Repeat([]byte("a line\n"), reusedMax/24)
+	p.Put("node/a", long, nil)
+	p.Put("node/a", append(long, "another"...), nil)
+	if cap(p.lines) == 0 {
+		t.Fatal("nothing is used again")
+	}
+	p.begin()
+	if n := cap(p.lines); n > 0 {
+		t.Errorf("the places of %d lines are kept", n)
+	}
+}

@@ -19,6 +19,10 @@ import (
 // workloadsMost bounds how many workloads, specs and metadata a PodTrimmer remembers, of each. With more it begins anew.
 const workloadsMost = 5_000
 
+// partMost bounds, in bytes of Protobuf, what of a pod is remembered for others, which seldom comes near: nobody fills
+// the memory with large pods that come and go.
+const partMost = 16 << 10
+
 // PodTrimmer takes from pods what nobody here reads, and lets pods of one workload share the memory of what is
 // alike in them. What it has trimmed is for reading only.
 type PodTrimmer struct {
@@ -94,6 +98,9 @@ func (t *PodTrimmer) remember(p *corev1.Pod, parts *podParts) {
 }
 
 func rememberIn[T any](all *map[string]*T, wire []byte, read *T) {
+	if len(wire) > partMost {
+		return
+	}
 	if len(*all) >= workloadsMost || *all == nil {
 		*all = map[string]*T{}
 	}

@@ -241,6 +241,11 @@ func TestAReaderForgetsParts(t *testing.T) {
 	if specs, metadata := len(trimmer.specs), len(trimmer.metadata); specs > workloadsMost || metadata > workloadsMost {
 		t.Errorf("remembers %d specs and %d metadata", specs, metadata)
 	}
+	large := make([]byte, partMost+1)
+	trimmer.remember(&corev1.Pod{}, &podParts{spec: large, meta: large})
+	if trimmer.specs[string(large)] != nil || trimmer.metadata[string(large)] != nil {
+		t.Errorf("remembers %d bytes of one pod", len(large))
+	}
 }
 
 // FuzzWire reads what no API server sends: it fails as it does without trimming, or is left as it is.
