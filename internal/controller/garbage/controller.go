@@ -6,6 +6,7 @@
 package garbage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,6 @@ import (
 const (
 	controllerName = "nodeclaim.garbagecollection"
 	period         = 2 * time.Minute
-	// afterStart is how long the first sweep waits. All instances are read for it, which with thousands takes
-	// seconds of CPU time that the first decisions need more.
-	afterStart = 10 * time.Second
 	// orphanGrace is how old an instance must be before the lack of a claim counts.
 	orphanGrace = 30 * time.Second
 	// atOnce is how many claims or instances are worked on in parallel.
@@ -52,6 +50,8 @@ type Loop struct {
 	Log      *slog.Logger
 	// Reclaimed is called with the offering whose instance the cloud reclaimed; may be nil.
 	Reclaimed func(place catalog.Place)
+	// Period is the time between two sweeps; zero: two minutes.
+	Period time.Duration
 	// OneByOne: one claim or instance is worked on at a time, so that a run can be repeated
 	// exactly.
 	OneByOne bool
@@ -65,17 +65,10 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Start sweeps soon, since much can have happened while no process ran, and then after every
+// Start sweeps at once, since much can have happened while no process ran, and then after every
 // period until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
-	begun := false
-	return loop.Run(ctx, func(ctx context.Context) (pause time.Duration) {
-		if !begun {
-			begun = true
-			return afterStart
-		}
-		return l.Reconcile(ctx)
-	}, nil)
+	return loop.Run(ctx, l.Reconcile, nil)
 }
 
 // Reconcile sweeps once.
@@ -86,7 +79,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 	if err != nil && ctx.Err() == nil {
 		l.Log.Error("could not collect garbage, will try again", "error", err)
 	}
-	return period
+	return cmp.Or(l.Period, period)
 }
 
 // group returns a group that runs up to atOnce functions in parallel, or one with OneByOne.

@@ -6,9 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -224,40 +222,6 @@ func TestSweepBelievesNoCache(t *testing.T) {
 			t.Errorf("%s: the API server was asked %d times, want %d; terminated %v, want none", tt.what, asked, tt.asked, provider.terminated)
 		}
 	}
-}
-
-// TestTheFirstSweepWaits: the first decisions come before the instances are read, and the sweeps after that have their
-// period.
-func TestTheFirstSweepWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		provider := &countingCloud{}
-		collector := loop(apiServer(t), nil, provider)
-		ctx, stop := context.WithCancel(t.Context())
-		go func() { _ = collector.Start(ctx) }()
-		for _, step := range []struct {
-			after  time.Duration
-			listed int32
-		}{{9 * time.Second, 0}, {time.Second, 1}, {2*time.Minute - time.Second, 1}, {time.Second, 2}} {
-			time.Sleep(step.after)
-			synctest.Wait()
-			if got := provider.listed.Load(); got != step.listed {
-				t.Errorf("%v later the instances were read %d times, want %d", step.after, got, step.listed)
-			}
-		}
-		stop()
-	})
-}
-
-// countingCloud counts how often it was asked for its instances.
-type countingCloud struct {
-	listedCloud
-	listed atomic.Int32
-}
-
-func (c *countingCloud) List(context.Context) ([]cloud.Instance, error) {
-	c.listed.Add(1)
-	return nil, nil
 }
 
 func loop(c client.Client, uncached client.Reader, provider cloud.Provider) *garbage.Loop {
