@@ -243,7 +243,7 @@ func newPacker() packer {
 
 // free gives up the memory that is used again, if a long text has made it large.
 func (k *packer) free() {
-	const aLine = 24
+	const aLine = 24 // bytes, of the slice that is a line
 	if k.in.Cap()+k.out.Cap()+cap(k.changes)+aLine*(cap(k.old)+cap(k.lines)) > reusedMax {
 		k.in, k.out, k.changes, k.old, k.lines = bytes.Buffer{}, bytes.Buffer{}, nil, nil, nil
 	}

@@ -19,8 +19,7 @@ import (
 // workloadsMost bounds how many workloads, specs and metadata a PodTrimmer remembers, of each. With more it begins anew.
 const workloadsMost = 5_000
 
-// partMost bounds, in bytes of Protobuf, what of a pod is remembered for others, which seldom comes near: nobody fills
-// the memory with large pods that come and go.
+// partMost bounds, in bytes of Protobuf, a part of a pod that is remembered for others. Without a bound, large pods that come and go would fill the memory.
 const partMost = 16 << 10
 
 // PodTrimmer takes from pods what nobody here reads, and lets pods of one workload share the memory of what is
