@@ -272,7 +272,9 @@ func (p *Parts) loops() []registrant {
 		return &apply.Launcher{Client: launches, Mirror: p.mirror, Vocabulary: p.vocabulary, OneByOne: p.OneByOne, Suffix: p.Suffix, PoolLaunches: poolLaunches}
 	}
 	packing := p.Settings.packing()
+	begun := make(chan struct{})
 	provisioner := p.provisioner(launcher(), packing, quarantine)
+	provisioner.Begun = begun
 	drains := &termination.Controller{Client: c, Cloud: p.measured("node.termination"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("node.termination")}
 	loops := []registrant{
 		pools, claims, types, provisioner,
@@ -282,7 +284,7 @@ func (p *Parts) loops() []registrant {
 		&reboot.Controller{Client: c, Cloud: p.measured("nodeclaim.reboot"), Now: p.Now, Events: p.Events, Metrics: p.Metrics, Log: p.log("nodeclaim.reboot"), Evict: drains.Evict},
 	}
 	for _, provider := range p.providers() { // so that one that cannot be asked does not keep the others' garbage
-		loops = append(loops, &garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measuredOne(provider, "nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.Pools().MarkReclaimed, OneByOne: p.OneByOne})
+		loops = append(loops, &garbage.Loop{Client: c, Uncached: p.Manager.GetAPIReader(), Cloud: p.measuredOne(provider, "nodeclaim.garbagecollection"), Now: p.Now, Metrics: p.Metrics, Log: p.log("nodeclaim.garbagecollection"), Reclaimed: p.mirror.Pools().MarkReclaimed, After: begun, OneByOne: p.OneByOne})
 	}
 	loops = append(loops,
 		&consistency.Controller{Client: c, Cloud: p.Cloud, Now: p.Now, Events: p.Events, Log: p.log("nodeclaim.consistency")},

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -224,17 +225,38 @@ func (a answer) list() error {
 	}
 	a.server.mu.Lock()
 	items := reflect.ValueOf(list).Elem().FieldByName("Items")
-	for _, o := range a.chosen(selected) {
+	chosen, next, err := a.page(a.chosen(selected))
+	for _, o := range chosen {
 		items.Set(reflect.Append(items, reflect.ValueOf(o).Elem()))
 	}
 	version := a.server.version
 	a.server.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	accessor, err := meta.ListAccessor(list)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", a.name, err)
 	}
+	accessor.SetContinue(next)
 	accessor.SetResourceVersion(strconv.FormatUint(max(version, 1), 10))
 	return a.send(http.StatusOK, list)
+}
+
+// page returns the part of a list that is asked for, and how to ask for the next. That is its position: nothing is
+// deleted while a list is read here.
+func (a answer) page(all []client.Object) (page []client.Object, next string, err error) {
+	q := a.r.URL.Query()
+	from, errFrom := strconv.Atoi(cmp.Or(q.Get("continue"), "0"))
+	limit, errLimit := strconv.Atoi(cmp.Or(q.Get("limit"), "0"))
+	if err := errors.Join(errFrom, errLimit); err != nil || from < 0 || limit < 0 {
+		return nil, "", apierrors.NewBadRequest(fmt.Sprintf("continue or limit: %v", err))
+	}
+	page = all[min(from, len(all)):]
+	if limit > 0 && limit < len(page) {
+		return page[:limit], strconv.Itoa(from + limit), nil
+	}
+	return page, "", nil
 }
 
 func (a answer) codecs() serializer.CodecFactory { return serializer.NewCodecFactory(a.server.scheme) }

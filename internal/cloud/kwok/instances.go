@@ -14,6 +14,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
+// pageOf is how many Nodes are read at once: thousands of them are tens of megabytes.
+const pageOf = 500
+
 // Terminate deletes the Node, and the record if it has not joined yet. An instance that is
 // only an object is gone at once: the answer is ErrNotFound, though the Node may stay
 // for as long as somebody's finalizer holds it.
@@ -65,17 +68,20 @@ func (p *Provider) List(ctx context.Context) ([]cloud.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nodes corev1.NodeList
-	if err := p.reader.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
-	}
 	var instances []cloud.Instance
 	joined := map[string]bool{}
-	for i := range nodes.Items {
-		if _, ours := nameOf(nodes.Items[i].Spec.ProviderID); ours {
-			joined[nodes.Items[i].Name] = true
-			instances = append(instances, p.instanceOf(&nodes.Items[i]))
+	for next, more := "", true; more; more = next != "" {
+		var nodes corev1.NodeList
+		if err := p.reader.List(ctx, &nodes, client.Limit(pageOf), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
 		}
+		for i := range nodes.Items {
+			if _, ours := nameOf(nodes.Items[i].Spec.ProviderID); ours {
+				joined[nodes.Items[i].Name] = true
+				instances = append(instances, p.instanceOf(&nodes.Items[i]))
+			}
+		}
+		next = nodes.Continue
 	}
 	for i := range leases {
 		node, _, err := parseRecord(&leases[i])

@@ -165,7 +165,7 @@ func (c *Controllers) podsOn(ctx context.Context, node string) ([]corev1.Pod, er
 	}
 	var pods []corev1.Pod
 	for i := range all {
-		if owner := metav1.GetControllerOf(&all[i]); owner != nil && owner.Kind == "ReplicaSet" && translate.Active(&all[i]) {
+		if owner := metav1.GetControllerOfNoCopy(&all[i]); owner != nil && owner.Kind == "ReplicaSet" && translate.Active(&all[i]) {
 			pods = append(pods, all[i])
 		}
 	}

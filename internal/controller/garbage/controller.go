@@ -33,6 +33,8 @@ import (
 const (
 	controllerName = "nodeclaim.garbagecollection"
 	period         = 2 * time.Minute
+	// afterMost is how long the first sweep waits for the first decision.
+	afterMost = 10 * time.Second
 	// orphanGrace is how old an instance must be before the lack of a claim counts.
 	orphanGrace = 30 * time.Second
 	// atOnce is how many claims or instances are worked on in parallel.
@@ -52,6 +54,10 @@ type Loop struct {
 	Reclaimed func(place catalog.Place)
 	// Period is the time between two sweeps; zero: two minutes.
 	Period time.Duration
+	// After is closed when the first sweep need not wait any longer, which it does for up to ten seconds: all instances
+	// are read for it, and with thousands of them that takes CPU time which the first decision needs more. Nil: it
+	// does not wait.
+	After <-chan struct{}
 	// OneByOne: one claim or instance is worked on at a time, so that a run can be repeated
 	// exactly.
 	OneByOne bool
@@ -65,9 +71,19 @@ func (l *Loop) Register(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Start sweeps at once, since much can have happened while no process ran, and then after every
+// Start sweeps soon, since much can have happened while no process ran, and then after every
 // period until the context ends.
 func (l *Loop) Start(ctx context.Context) error {
+	if l.After != nil {
+		limit := time.NewTimer(afterMost)
+		defer limit.Stop()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.After:
+		case <-limit.C:
+		}
+	}
 	return loop.Run(ctx, l.Reconcile, nil)
 }
 

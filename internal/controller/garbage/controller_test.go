@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -222,6 +224,47 @@ func TestSweepBelievesNoCache(t *testing.T) {
 			t.Errorf("%s: the API server was asked %d times, want %d; terminated %v, want none", tt.what, asked, tt.asked, provider.terminated)
 		}
 	}
+}
+
+// TestTheFirstSweepWaits: the first decision comes before the instances are read, or ten seconds have passed; the sweeps
+// after that have their period.
+func TestTheFirstSweepWaits(t *testing.T) {
+	t.Parallel()
+	for what, tt := range map[string]struct{ begun, first time.Duration }{
+		"a decision after three seconds": {begun: 3 * time.Second, first: 3 * time.Second},
+		"no decision for an hour":        {begun: time.Hour, first: 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			provider, begun := &countingCloud{}, make(chan struct{})
+			collector := loop(apiServer(t), nil, provider)
+			collector.After = begun
+			time.AfterFunc(tt.begun, func() { close(begun) })
+			ctx, stop := context.WithCancel(t.Context())
+			go func() { _ = collector.Start(ctx) }()
+			for _, step := range []struct {
+				after  time.Duration
+				listed int32
+			}{{tt.first - time.Second, 0}, {time.Second, 1}, {2*time.Minute - time.Second, 1}, {time.Second, 2}} {
+				time.Sleep(step.after)
+				synctest.Wait()
+				if got := provider.listed.Load(); got != step.listed {
+					t.Errorf("%s: %v later the instances were read %d times, want %d", what, step.after, got, step.listed)
+				}
+			}
+			stop()
+		})
+	}
+}
+
+// countingCloud counts how often it was asked for its instances.
+type countingCloud struct {
+	listedCloud
+	listed atomic.Int32
+}
+
+func (c *countingCloud) List(context.Context) ([]cloud.Instance, error) {
+	c.listed.Add(1)
+	return nil, nil
 }
 
 func loop(c client.Client, uncached client.Reader, provider cloud.Provider) *garbage.Loop {

@@ -21,7 +21,7 @@ func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePoo
 	hash := translate.PoolHash(np)
 	if np.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey] != karpenterv1.NodePoolHashVersion {
 		var claims karpenterv1.NodeClaimList
-		if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}); err != nil {
+		if err := c.Client.List(ctx, &claims, client.MatchingLabels{karpenterv1.NodePoolLabelKey: np.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list claims of pool %s: %w", np.Name, err)
 		}
 		for i := range claims.Items {
@@ -36,7 +36,7 @@ func (c *Controllers) reconcileHash(ctx context.Context, np *karpenterv1.NodePoo
 }
 
 // migrateClaim brings a claim to the present version of the hash. One that is known to
-// have drifted keeps its old hash, and so stays drifted.
+// have drifted keeps its old hash, and so stays drifted. The claim is the cache's own.
 func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeClaim, np *karpenterv1.NodePool, hash string) error {
 	if claim.Annotations[karpenterv1.NodePoolHashVersionAnnotationKey] == karpenterv1.NodePoolHashVersion {
 		return nil
@@ -48,5 +48,5 @@ func (c *Controllers) migrateClaim(ctx context.Context, claim *karpenterv1.NodeC
 	if !condition.ForNodeClaim(claim).IsTrue(karpenterv1.ConditionTypeDrifted) {
 		annotations[karpenterv1.NodePoolHashAnnotationKey] = hash
 	}
-	return apply.Annotate(ctx, c.Client, claim, annotations)
+	return apply.Annotate(ctx, c.Client, claim.DeepCopy(), annotations)
 }

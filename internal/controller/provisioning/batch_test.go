@@ -180,3 +180,37 @@ func TestEarlyDecisionsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestTheFirstDecisionIsAnnounced: others wait for it, and there need not be anything to decide.
+func TestTheFirstDecisionIsAnnounced(t *testing.T) {
+	t.Parallel()
+	o := newObserver(t)
+	begun, synced := make(chan struct{}), false
+	o.Begun, o.Synced = begun, func() bool { return synced }
+	o.batch = newBatch(time.Second, 10*time.Second, o.Now)
+	isBegun := func() bool {
+		select {
+		case <-begun:
+			return true
+		default:
+			return false
+		}
+	}
+	for _, step := range []struct {
+		what   string
+		passes time.Duration
+		synced bool
+		want   bool
+	}{
+		{"not synced", 0, false, false},
+		{"the first window opens", 0, true, false},
+		{"it ends", time.Second, true, true},
+		{"the next decision", 10 * time.Second, true, true},
+	} {
+		o.now, synced = o.now.Add(step.passes), step.synced
+		o.Reconcile(t.Context())
+		if got := isBegun(); got != step.want {
+			t.Errorf("%s: begun is %v, want %v", step.what, got, step.want)
+		}
+	}
+}

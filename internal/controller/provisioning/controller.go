@@ -58,9 +58,12 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		return syncPoll
 	}
 	what, left := l.batch.next()
+	if what == nothing {
+		return left
+	}
+	defer l.begin()
 	switch what {
 	case nothing:
-		return left
 	case early:
 		l.decideEarly(ctx)
 		return l.pause()
@@ -82,6 +85,14 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		l.Log.Error("could not perform the plan", "error", err)
 	}
 	return l.pause()
+}
+
+// begin says that the first decision has been made.
+func (l *Loop) begin() {
+	if l.Begun != nil {
+		close(l.Begun)
+		l.Begun = nil
+	}
 }
 
 // pause returns how long to wait until there may be something to do.

@@ -52,6 +52,8 @@ type Loop struct {
 	Early *Early
 	// Observe: what is decided is logged and kept, and not carried out.
 	Observe bool
+	// Begun is closed when the first decision has been made, or there was none to make; nil: nobody waits for it.
+	Begun chan<- struct{}
 
 	batch    *batch
 	recent   pack.Recent

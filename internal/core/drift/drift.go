@@ -74,17 +74,29 @@ func satisfied(want label.Requirements, labels map[string]string) bool {
 // offered reports whether the node's type has an offering that is what the node is,
 // available or not. A reserved node is also what is sold on demand.
 func offered(v *View) bool {
-	is := label.OfLabels(v.Labels)
-	if v.Labels[label.CapacityType] == label.Reserved {
-		is[label.CapacityType] = label.In(label.Reserved, label.OnDemand)
-		delete(is, v.ReservationKey)
-	}
 	at := slices.IndexFunc(v.Types, func(t *catalog.Type) bool { return t.Name == v.Labels[label.InstanceType] })
 	if at < 0 {
 		return false
 	}
-	return slices.ContainsFunc(v.Types[at].Offerings, func(o catalog.Offering) bool {
-		_, conflict := o.Requirements().Conflict(is)
-		return !conflict
-	})
+	offerings := v.Types[at].Offerings
+	for i := range offerings {
+		if isOf(v, &offerings[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOf reports whether no label of the node contradicts the offering.
+func isOf(v *View, o *catalog.Offering) bool {
+	reserved := v.Labels[label.CapacityType] == label.Reserved
+	for key, is := range v.Labels {
+		switch value, decides := o.Value(key); {
+		case !decides, value == is:
+		case reserved && (key == v.ReservationKey || key == label.CapacityType && value == label.OnDemand):
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -47,7 +47,7 @@ type evicted struct {
 // see records the eviction of a pod, or that the pod replaces an evicted one: the first pod
 // that its controller creates afterwards. had is the state before; nil: the pod is new.
 func (x *evictions) see(had, p *pod, now time.Time) {
-	owner := metav1.GetControllerOf(p.object)
+	owner := metav1.GetControllerOfNoCopy(p.object)
 	if owner == nil {
 		return
 	}
@@ -84,7 +84,7 @@ func (h *history) movesBy(now time.Time) int {
 func (x *evictions) movedTo(n *cluster.Node, p *pod) time.Time {
 	isOlder := func(t time.Time) bool { return t.Before(x.started) }
 	created := p.object.CreationTimestamp.Time
-	if p.history.movedAt.IsZero() && isOlder(created) && isOlder(n.Created) && metav1.GetControllerOf(p.object) != nil {
+	if p.history.movedAt.IsZero() && isOlder(created) && isOlder(n.Created) && metav1.GetControllerOfNoCopy(p.object) != nil {
 		return created
 	}
 	return p.history.movedAt

@@ -41,7 +41,7 @@ func (x *siblings) withDefaults(p *corev1.Pod) *corev1.Pod {
 	for _, svc := range x.services {
 		found.Services = append(found.Services, svc)
 	}
-	if owner := metav1.GetControllerOf(p); owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		found.Owned = x.selectors[owner.UID]
 	}
 	return translate.WithDefaults(p, x.constraints, found)

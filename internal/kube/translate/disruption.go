@@ -254,7 +254,7 @@ func ReschedulablePod(p *corev1.Pod, rules AutoscalerRules, now time.Time) clust
 	if p.Spec.Priority != nil {
 		r.Priority = *p.Spec.Priority
 	}
-	if owner := metav1.GetControllerOf(p); owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		r.Controller = owner.Kind
 	}
 	if annotation := rules.BlocksDisruption(p, now); annotation != "" {

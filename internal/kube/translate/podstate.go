@@ -151,9 +151,14 @@ func Disruptable(pod *corev1.Pod, now time.Time) bool {
 // ToleratesDisrupted reports whether the pod tolerates the disrupted taint: it wants to stay on a
 // node that is being removed.
 func ToleratesDisrupted(pod *corev1.Pod) bool {
-	tolerations := Tolerations(pod.Spec.Tolerations)
-	return fit.Tolerates(tolerations, cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}) ||
-		fit.Tolerates(tolerations, cluster.Taint{Key: karpenterv1.OlderDisruptedTaintKey, Value: "disrupting", Effect: cluster.NoSchedule})
+	for i := range pod.Spec.Tolerations {
+		one := [...]cluster.Toleration{toleration(&pod.Spec.Tolerations[i])} // one by one: nothing is allocated
+		if fit.Tolerates(one[:], cluster.Taint{Key: karpenterv1.DisruptedTaintKey, Effect: cluster.NoSchedule}) ||
+			fit.Tolerates(one[:], cluster.Taint{Key: karpenterv1.OlderDisruptedTaintKey, Value: "disrupting", Effect: cluster.NoSchedule}) {
+			return true
+		}
+	}
+	return false
 }
 
 // Evictable reports whether the eviction API may be asked to remove the pod now.

@@ -22,10 +22,14 @@ func Taints(taints []corev1.Taint) []cluster.Taint {
 // Tolerations returns the core's form of tolerations.
 func Tolerations(tolerations []corev1.Toleration) []cluster.Toleration {
 	out := make([]cluster.Toleration, 0, len(tolerations))
-	for _, t := range tolerations {
-		out = append(out, cluster.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)})
+	for i := range tolerations {
+		out = append(out, toleration(&tolerations[i]))
 	}
 	return out
+}
+
+func toleration(t *corev1.Toleration) cluster.Toleration {
+	return cluster.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)}
 }
 
 // IsEphemeralTaint reports whether a taint goes away by itself while a node starts, so
