@@ -24,13 +24,13 @@ type Past interface {
 
 const (
 	// actionsMost is how many actions a page of the past has.
-	actionsMost = 200
+	actionsMost = 100
 	// spanUsual is the span of time that is shown when none is asked for.
 	spanUsual = "24h"
 	// chartWidth and chartHeight are in the chart's own unit: it is as wide as the page.
 	chartWidth, chartHeight, chartEdge = 1000, 160, 6
-	// bucketsMost bounds the points of a chart: four for each part of the time. marksMost bounds its marks.
-	bucketsMost, marksMost = 100, 400
+	// bucketsMost bounds the points of a chart: four for each part of the time.
+	bucketsMost = 100
 )
 
 // span is a choice of how far back a page goes.
@@ -88,19 +88,13 @@ func (v *past) take(h *view.History) {
 // chart is the price of the nodes over time, with what was launched and removed as marks.
 type chart struct {
 	Width, Height int
-	// Line are the points of the price, as SVG has them.
-	Line  string
-	Marks []chartMark
+	// Line are the points of the price, as SVG has them; Launches and Removals the paths of the marks: short lines at the
+	// top and at the bottom.
+	Line, Launches, Removals string
 	// Says is the chart in words.
 	Says        string
 	Least, Most float64
 	First, Last time.Time
-}
-
-// chartMark is an action in the chart, a short line: of launches at the top, of removals at the bottom.
-type chartMark struct {
-	X, From, To  float64
-	Class, Title string
 }
 
 // chartOf returns the chart of a history; nil: there is no price, or no span of time.
@@ -123,21 +117,29 @@ func chartOf(h *view.History) *chart {
 		before = at.PriceHourly
 	}
 	c.Line = strings.TrimSpace(line.String())
-	for i := range h.Actions[:min(len(h.Actions), marksMost)] {
-		a := &h.Actions[i]
-		if a.At.Before(p.FirstAt) || a.At.After(p.LastAt) {
-			continue
-		}
-		title := fmt.Sprintf("decision %s: %s, %s", a.Decision, a.Kind, a.Reason)
-		if len(a.Launch) > 0 {
-			c.Marks = append(c.Marks, chartMark{X: x(a.At), From: 0, To: 2 * chartEdge, Class: "up", Title: title})
-		}
-		if a.Kind == view.ActionBegin || a.Kind == view.ActionDelete {
-			c.Marks = append(c.Marks, chartMark{X: x(a.At), From: chartHeight - 2*chartEdge, To: chartHeight, Class: "down", Title: title})
-		}
-	}
+	isLaunch := func(a *view.Action) bool { return len(a.Launch) > 0 }
+	isRemoval := func(a *view.Action) bool { return a.Kind == view.ActionBegin || a.Kind == view.ActionDelete }
+	c.Launches = marks(h, x, isLaunch, 0)
+	c.Removals = marks(h, x, isRemoval, chartHeight-2*chartEdge)
 	c.Says = fmt.Sprintf("The price of the nodes over time: %s an hour at first, %s at last, %s at least, %s at most.", table.Money(p.First), table.Money(p.Last), table.Money(p.Least), table.Money(p.Peak))
 	return c
+}
+
+// marks returns the path of the marks of some actions, one where many would lie upon each other.
+func marks(h *view.History, x func(time.Time) float64, is func(*view.Action) bool, top int) string {
+	var path strings.Builder
+	var marked [chartWidth + 1]bool
+	for i := range h.Actions {
+		a := &h.Actions[i]
+		if a.At.Before(h.Prices.FirstAt) || a.At.After(h.Prices.LastAt) || !is(a) {
+			continue
+		}
+		if at := int(x(a.At)); !marked[at] {
+			marked[at] = true
+			fmt.Fprintf(&path, "M%d %dv%d", at, top, 2*chartEdge)
+		}
+	}
+	return path.String()
 }
 
 // thinned returns at most so many points that a chart can show them: of each part of the time the first, the

@@ -12,7 +12,7 @@ import (
 const (
 	whatIfPath = "/whatif"
 	// whatIfRowsMost is how many rows a table of the page of a change has.
-	whatIfRowsMost = 200
+	whatIfRowsMost = 100
 )
 
 // Question is what is to be different, as a person wrote it; the zero Question: nothing.

@@ -55,7 +55,7 @@ func TestWhatIfPage(t *testing.T) {
 	}
 	text := textOf(t, w.Body.String())
 	for _, want := range []string{
-		"with the change | 2 | $1.2000", "over $0.9000 | 7 | $2.0000 | 1", "-/+ | 1m30s | Drifted", "-0.2000 | 3m0s", "And 3 steps after these.", "Deployment shop/api" + img, "budget" + img,
+		"with the change | 2 | $1.2000", "over $0.9000 | 7 | $2.0000 | 1", "-/+ | 1m30s | Drifted", "-0.2000 | 3m0s", "And 103 steps after these.", "Deployment shop/api" + img, "budget" + img,
 		"dovetail whatif --spot '80%' --policy 'WhenEmpty' --without-type 'm5.*' --pool 'general.limits.cpu=2' --pool 'general.weight=1' -f pools.yaml", "Prices stay.",
 	} {
 		if !strings.Contains(text, want) {
