@@ -113,7 +113,7 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	for i := range snap.Excluded {
 		waiting[ownerOf(snap.Excluded[i].PodRef)] = true
 	}
-	nodes := indexOf(snap)
+	nodes := l.indexOf(snap)
 	for _, command := range slices.Sorted(maps.Keys(l.moves)) {
 		m := l.moves[command]
 		m.count(nodes, command, snap.At)
@@ -129,7 +129,7 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	return known
 }
 
-// nodeIndex finds the nodes of a snapshot.
+// nodeIndex finds those nodes of a snapshot that commands are about.
 type nodeIndex struct {
 	byName map[string]*cluster.Node
 	// replacing are those that were launched for a command, by its ID.
@@ -137,11 +137,24 @@ type nodeIndex struct {
 	claims    map[string]bool
 }
 
-func indexOf(snap *cluster.Snapshot) *nodeIndex {
-	x := &nodeIndex{byName: make(map[string]*cluster.Node, len(snap.Nodes)), replacing: map[string][]*cluster.Node{}, claims: make(map[string]bool, len(snap.Nodes))}
+func (l *awaiting) indexOf(snap *cluster.Snapshot) *nodeIndex {
+	x := &nodeIndex{byName: map[string]*cluster.Node{}, replacing: map[string][]*cluster.Node{}, claims: map[string]bool{}}
+	for _, m := range l.moves { // few nodes of thousands are asked for
+		for name := range m.onto {
+			x.byName[name] = nil
+		}
+		for claim := range m.going {
+			x.claims[claim] = false
+		}
+	}
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		x.byName[n.Name], x.claims[n.Claim] = n, true
+		if _, isAsked := x.byName[n.Name]; isAsked {
+			x.byName[n.Name] = n
+		}
+		if _, isAsked := x.claims[n.Claim]; isAsked {
+			x.claims[n.Claim] = true
+		}
 		if n.Replaces != "" {
 			x.replacing[n.Replaces] = append(x.replacing[n.Replaces], n)
 		}
