@@ -49,20 +49,7 @@ func (f *journalFlags) whole(ctx context.Context, id journal.ID) (*record.Decisi
 	if err != nil {
 		return nil, err
 	}
-	return wholeOf(file, id)
-}
-
-// wholeOf returns a decision of a file with its snapshot; nil: that is not kept any more.
-func wholeOf(file *journal.File, id journal.ID) (*record.Decision, error) {
-	e, err := file.Find(id)
-	if err != nil {
-		return nil, err
-	}
-	d, hasSnapshot, err := e.Whole()
-	if err != nil || !hasSnapshot {
-		return nil, err
-	}
-	return d, nil
+	return file.Whole(id)
 }
 
 func newDecision() *cobra.Command {

@@ -118,7 +118,7 @@ func (f *journalFlags) decisionOf(ctx context.Context, id journal.ID) (*record.D
 	if err != nil {
 		return nil, err
 	}
-	return wholeOf(file, id)
+	return file.Whole(id)
 }
 
 // parseSubject reads what a command is asked about, which may be in a namespace.

@@ -15,6 +15,20 @@ type Explained struct {
 	Facts []string
 	// Says are what was decided about it, the newest first.
 	Says []Said
+	// IsLaunch: a decision launched it, and can be asked why as that instance type. Ranking is the answer; nil: nobody asked.
+	IsLaunch bool
+	Ranking  *Ranking
+}
+
+// Ranking says why a node is of its instance type.
+type Ranking struct {
+	Caption string
+	Titles  []string
+	Rows    [][]string
+	// Fault says why there are no rows. PassedMore and HeldMore are how many cheaper types were passed over and how many
+	// dearer ones hold the pods, apart from those of the rows.
+	Fault                string
+	PassedMore, HeldMore int
 }
 
 // Said is one thing that was decided, as long as it was decided again and again.

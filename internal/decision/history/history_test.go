@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/journal"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
 	"github.com/dovetail-sh/dovetail/internal/testkit/story"
+	"github.com/dovetail-sh/dovetail/internal/view"
 	"github.com/dovetail-sh/dovetail/internal/view/live"
 	"github.com/dovetail-sh/dovetail/internal/view/table"
 )
@@ -216,7 +217,7 @@ func TestALiveJournalIsAnsweredFromAsItsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		snap.At = s.at
-		s.decisions = append(s.decisions, &record.Decision{Loop: record.Provisioning, Snapshot: snap, Plan: pack.Decide(snap, pack.Options{})})
+		s.decisions = append(s.decisions, &record.Decision{Loop: record.Provisioning, Snapshot: snap, Plan: pack.Decide(snap, pack.Options{}), Claims: []string{"general-" + cpu}})
 		s.at = s.at.Add(time.Hour)
 	}
 	l := &history.Live{Journal: s.journal(t), Now: func() time.Time { return s.at }}
@@ -234,19 +235,33 @@ func TestALiveJournalIsAnsweredFromAsItsFile(t *testing.T) {
 	if err != nil || !one.HasSnapshot || one.At != story.Now().Add(time.Hour) || len(one.Actions) == 0 {
 		t.Errorf("Decision() = %+v, %v", one, err)
 	}
-	said, err := l.Explain("pod a")
+	said, err := l.Explain("pod a", false)
 	if err != nil || len(said) != 1 || len(said[0].Says) == 0 || said[0].Says[0].Decision == "" {
 		t.Errorf("Explain() = %+v, %v", said, err)
 	}
 	kept := &history.Kept{File: file, Lock: &sync.Mutex{}}
-	if read, err := kept.Explain("pod/a"); err != nil || len(read) != 1 || !cmp.Equal(read[0].Says, said[0].Says) {
+	if read, err := kept.Explain("pod/a", false); err != nil || len(read) != 1 || !cmp.Equal(read[0].Says, said[0].Says) {
 		t.Errorf("Explain() of the file = %+v, %v, want %+v", read, err, said)
 	}
-	if _, err := l.Explain("a b c"); err == nil || errors.Is(err, live.ErrUnknown) {
+	for what, past := range map[string]interface {
+		Explain(asked string, types bool) ([]view.Explained, error)
+	}{"the journal": l, "its file": kept} {
+		one, err := past.Explain("nodeclaim general-3", true)
+		if err != nil || len(one) != 1 || !one[0].IsLaunch || one[0].Ranking == nil || len(one[0].Ranking.Rows) == 0 || one[0].Ranking.Rows[0][1] != "four" || one[0].Ranking.Fault != "" {
+			t.Errorf("of %s: types of a NodeClaim: %+v, %v", what, one, err)
+		}
+		if one, err := past.Explain("nodeclaim general-3", false); err != nil || !one[0].IsLaunch || one[0].Ranking != nil {
+			t.Errorf("of %s: what was not asked for: %+v, %v", what, one, err)
+		}
+		if one, err := past.Explain("pod a", true); err != nil || one[0].IsLaunch || one[0].Ranking != nil {
+			t.Errorf("of %s: types of a pod: %+v, %v", what, one, err)
+		}
+	}
+	if _, err := l.Explain("a b c", false); err == nil || errors.Is(err, live.ErrUnknown) {
 		t.Errorf("of what is no subject Explain() says %v", err)
 	}
 	for what, ask := range map[string]func() error{
-		"nobody":                      func() error { _, err := l.Explain("pod/nobody"); return err },
+		"nobody":                      func() error { _, err := l.Explain("pod/nobody", false); return err },
 		"a decision that is not kept": func() error { _, err := l.Decision("99"); return err },
 		"no ID":                       func() error { _, err := l.Decision("<script>"); return err },
 		"no reason":                   func() error { _, err := l.History(since, "nonsense", ""); return err },

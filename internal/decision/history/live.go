@@ -116,13 +116,5 @@ func (l *Live) whole(id journal.ID) (*record.Decision, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read decision %s: %w", id, err)
 	}
-	e, err := file.Find(id)
-	if err != nil {
-		return nil, err
-	}
-	d, hasSnapshot, err := e.Whole()
-	if err != nil || !hasSnapshot {
-		return nil, err
-	}
-	return d, nil
+	return file.Whole(id)
 }

@@ -311,6 +311,19 @@ func (e *Entry) withoutSnapshot(text []byte) (*record.Decision, error) {
 	return d, fmt.Errorf("decision %s: %w", e.ID, ErrNoSnapshot)
 }
 
+// Whole returns the newest decision of an ID with its snapshot; nil: that is not kept any more.
+func (f *File) Whole(id ID) (*record.Decision, error) {
+	e, err := f.Find(id)
+	if err != nil {
+		return nil, err
+	}
+	d, hasSnapshot, err := e.Whole()
+	if err != nil || !hasSnapshot {
+		return nil, err
+	}
+	return d, nil
+}
+
 // Find returns the newest decision of an ID.
 func (f *File) Find(id ID) (*Entry, error) {
 	for i := range slices.Backward(f.Decisions) {

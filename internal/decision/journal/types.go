@@ -214,8 +214,19 @@ func conflict(t *catalog.Type, want label.Requirements) string {
 // passedShown and heldShown are how many types that were passed over, and that hold the pods, a person is shown.
 const passedShown, heldShown = 20, 10
 
-// print writes the ranking: of the types that were passed over the dearest, because they came closest.
-func (r *Ranking) print(w io.Writer) error {
+// Caption says of which launch the ranking is.
+func (r *Ranking) Caption() string {
+	return fmt.Sprintf("Instance types, as decision %s had them, for %s that with DaemonSet pods ask for %s", r.Decision, times(r.Pods, "pod"), r.Requests)
+}
+
+// RankingTitles are those of the columns of Rows.
+func RankingTitles() []string {
+	return []string{"rank", "type", "$/h", "counts as", "capacity", "zone", "why not"}
+}
+
+// Rows returns what of the ranking a person is shown, of the types that were passed over the dearest, because they came
+// closest; then how many others of each sort there are.
+func (r *Ranking) Rows() (rows [][]string, passedMore, heldMore int) {
 	passed, held := 0, 0
 	for i := range r.Types {
 		if r.Types[i].Rank == 0 {
@@ -224,10 +235,8 @@ func (r *Ranking) print(w io.Writer) error {
 			held++
 		}
 	}
-	fmt.Fprintf(w, "\n  Instance types, as decision %s had them, for %s that with DaemonSet pods ask for %s:\n", r.Decision, times(r.Pods, "pod"), r.Requests)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  RANK\tTYPE\t$/H\tCOUNTS AS\tCAPACITY\tZONE\tWHY NOT")
-	skip := max(0, passed-passedShown)
+	passedMore, heldMore = max(0, passed-passedShown), max(0, held-heldShown)
+	skip := passedMore
 	for i := range r.Types {
 		e := &r.Types[i]
 		switch {
@@ -247,14 +256,26 @@ func (r *Ranking) print(w io.Writer) error {
 		if e.CountsHourly > 0 {
 			counts = fmt.Sprintf("%.4f", e.CountsHourly)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\n", rank, e.Type, price, counts, e.CapacityType, e.Zone, e.Why)
+		rows = append(rows, []string{rank, e.Type, price, counts, e.CapacityType, e.Zone, e.Why})
+	}
+	return rows, passedMore, heldMore
+}
+
+// print writes the ranking.
+func (r *Ranking) print(w io.Writer) error {
+	rows, passedMore, heldMore := r.Rows()
+	fmt.Fprintf(w, "\n  %s:\n", r.Caption())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  "+strings.ToUpper(strings.Join(RankingTitles(), "\t")))
+	for _, row := range rows {
+		fmt.Fprintln(t, "  "+strings.Join(row, "\t"))
 	}
 	err := t.Flush()
-	if passed > passedShown {
-		_, err = fmt.Fprintf(w, "  %d cheaper ones were passed over, too: -o json has all\n", passed-passedShown)
+	if passedMore > 0 {
+		_, err = fmt.Fprintf(w, "  %d cheaper ones were passed over, too: -o json has all\n", passedMore)
 	}
-	if held > heldShown {
-		_, err = fmt.Fprintf(w, "  %d dearer ones hold the pods, too\n", held-heldShown)
+	if heldMore > 0 {
+		_, err = fmt.Fprintf(w, "  %d dearer ones hold the pods, too\n", heldMore)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (s *site) answerExplain(w http.ResponseWriter, r *http.Request) {
 		s.respond(w, r, answer{"explain", nil, nil}, p)
 		return
 	}
-	known, err := s.past.Explain(asked)
+	known, err := s.past.Explain(asked, r.URL.Query().Get("types") == "true")
 	all := make([]subject, len(known))
 	for i := range known {
 		all[i] = subject{Explained: known[i], More: max(0, len(known[i].Says)-saysMost)}

@@ -18,8 +18,9 @@ type Past interface {
 	History(since time.Time, reason, pool string) (view.History, error)
 	// Decision returns the decision with that ID.
 	Decision(id string) (view.Decision, error)
-	// Explain returns what is known of what a person names, in one word or two.
-	Explain(asked string) ([]view.Explained, error)
+	// Explain returns what is known of what a person names, in one word or two; with types, of a node or NodeClaim also
+	// why it is of its instance type.
+	Explain(asked string, types bool) ([]view.Explained, error)
 }
 
 const (

@@ -115,7 +115,7 @@ func (d done) Decision(id string) (view.Decision, error) {
 }
 
 // Explain knows whatever is asked for by its kind.
-func (d done) Explain(asked string) ([]view.Explained, error) {
+func (d done) Explain(asked string, types bool) ([]view.Explained, error) {
 	kind, name, hasKind := strings.Cut(asked, "/")
 	if !hasKind {
 		return nil, fmt.Errorf("there is no %s: %w", asked, live.ErrUnknown)
@@ -129,6 +129,9 @@ func (d done) Explain(asked string) ([]view.Explained, error) {
 		e.Says = append(e.Says, view.Said{First: d.at(0), Last: d.at(59 - i), Times: int64(60 - i), What: "launch failed (no capacity)", Details: []string{"no eight in zone a<img>", "its pods are planned again"}, Ends: "soon"})
 	}
 	e.Says[1].Decision = "2.aaaaaa"
+	if e.IsLaunch = kind == "nodeclaim"; e.IsLaunch && types {
+		e.Ranking = &view.Ranking{Caption: "Instance types<img>", Titles: []string{"rank", "type"}, Rows: [][]string{{"-", "two<img>"}, {"1", "eight"}}, PassedMore: 3}
+	}
 	return []view.Explained{e, {Kind: kind, Name: name + " of before"}}, nil
 }
 
@@ -161,7 +164,7 @@ func get(h http.Handler, path string) *httptest.ResponseRecorder {
 }
 
 func paths() []string {
-	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/pool/general", "/pool/batch", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b", "/explain", "/explain?q=nodeclaim%2Fc2", "/whatif", "/whatif?spot=80%25&policy=WhenEmpty&without=m5.*&pool=general.limits.cpu%3D2%0D%0Abatch.weight%3D%271%27&f=x"}
+	return []string{"/", "/fleet", "/fleet?pool=general&state=stays", "/fleet?pool=", "/pending", "/decisions", "/decisions?since=1h&reason=drift&pool=general", "/decisions?since=all", "/decision/3.aaaaaa", "/decision/2.aaaaaa", "/pools", "/pool/general", "/pool/batch", "/blockers", "/next", "/offerings", "/cost", "/cost?by=workload", "/cost?by=label:app", "/node/b", "/explain", "/explain?q=nodeclaim%2Fc2", "/explain?q=nodeclaim%2Fc2&types=true", "/whatif", "/whatif?spot=80%25&policy=WhenEmpty&without=m5.*&pool=general.limits.cpu%3D2%0D%0Abatch.weight%3D%271%27&f=x"}
 }
 
 // TestPages compares the text of every page with testdata, elements left out but for tables' cells.

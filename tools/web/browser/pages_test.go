@@ -247,6 +247,7 @@ func TestQuestions(t *testing.T) {
 		{"what did last night's drift do", []string{"Decisions", "drift"}, []string{"of the last", "drift"}},
 		{"why did the bill jump", []string{"Decisions", "1.aaaaaa"}, []string{"provisioning", "what it did"}},
 		{"why this type, zone, spot", []string{"ask nodeclaim/c1", "r7i.2xlarge"}, []string{"type r7i.2xlarge"}},
+		{"why this type and not a cheaper one", []string{"ask nodeclaim/c1", "Why this instance type"}, []string{"rank", "too small: it has 2 of 8 cpu"}},
 		{"why was my pod evicted", []string{"ask web-gone"}, []string{"does not exist any more", "its node was drifted"}},
 		{"why did a launch fail, how often, what is tried next", []string{"ask nodeclaim/c1"}, []string{"launch failed (no capacity)", "3", "its pods are planned again"}},
 		{"what would my change of NodePool do before I apply it", []string{"What-if", "paste kind: NodePool"}, []string{"spec.limits.cpu: 4 → 2", "what would be done, in order"}},

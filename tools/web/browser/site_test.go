@@ -90,7 +90,7 @@ func (p past) Decision(id string) (view.Decision, error) {
 }
 
 // Explain knows a pod and a NodeClaim.
-func (p past) Explain(asked string) ([]view.Explained, error) {
+func (p past) Explain(asked string, types bool) ([]view.Explained, error) {
 	switch asked {
 	case "web-gone":
 		return []view.Explained{{Kind: "pod", Name: "default/web-gone", Now: "does not exist any more", Says: []view.Said{{First: time.Now(), Last: time.Now(), Times: 1, Decision: "1.aaaaaa", What: "evicted: its node was drifted"}}}}, nil
@@ -98,7 +98,11 @@ func (p past) Explain(asked string) ([]view.Explained, error) {
 		return nil, fmt.Errorf("there is no none: %w", live.ErrUnknown)
 	}
 	kind, name, _ := strings.Cut(asked, "/")
-	return []view.Explained{{Kind: kind, Name: name, Node: "ip-10-0-0-1", Pool: "legacy", Says: []view.Said{{First: time.Now().Add(-time.Minute), Last: time.Now(), Times: 3, What: "launch failed (no capacity)", Details: []string{"no four in zone a", "the NodeClaim is deleted, and its pods are planned again"}}}}}, nil
+	var ranking *view.Ranking
+	if types {
+		ranking = &view.Ranking{Caption: "Instance types", Titles: []string{"rank", "type", "why not"}, Rows: [][]string{{"-", "m7g.large", "too small: it has 2 of 8 cpu"}, {"1", "r7i.2xlarge", ""}}}
+	}
+	return []view.Explained{{Kind: kind, Name: name, IsLaunch: kind == "nodeclaim", Ranking: ranking, Node: "ip-10-0-0-1", Pool: "legacy", Says: []view.Said{{First: time.Now().Add(-time.Minute), Last: time.Now(), Times: 3, What: "launch failed (no capacity)", Details: []string{"no four in zone a", "the NodeClaim is deleted, and its pods are planned again"}}}}}, nil
 }
 
 // counted counts what is written to its connections.
