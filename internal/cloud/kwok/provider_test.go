@@ -53,6 +53,7 @@ func TestAgainstAPIServer(t *testing.T) {
 	// Not parallel: providers with a clock of their own would end each other's joins.
 	t.Run("an instance joins though the process died in the delay", func(t *testing.T) { joinsAfterCrash(t, c) })
 	t.Run("an instance ended while it joins is taken back", func(t *testing.T) { endedWhileJoining(t, c) })
+	t.Run("instances are listed in pages", func(t *testing.T) { listedInPages(t, c) })
 	t.Run("conformance", func(t *testing.T) {
 		t.Parallel()
 		cloudtest.Run(t, func(t *testing.T) cloudtest.Harness { return harness(t, c) })
@@ -291,6 +292,43 @@ func harness(t *testing.T, c client.Client) cloudtest.Harness {
 		Node: func(t cloudtest.T, id string) *corev1.Node {
 			return cloudtest.ReadyNode(t, c, strings.TrimPrefix(id, "kwok://"))
 		},
+	}
+}
+
+// listedInPages has the API server give one Node at a time, and looks for all instances.
+func listedInPages(t *testing.T, c client.Client) {
+	t.Helper()
+	want := map[string]bool{}
+	for i := range 3 {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("page-%d", i)}}
+		node.Spec.ProviderID = "kwok://" + node.Name
+		if err := c.Create(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Delete(t.Context(), node) }()
+		want[node.Spec.ProviderID] = true
+	}
+	pages := 0
+	watching, is := c.(client.WithWatch)
+	if !is {
+		t.Fatal("the client cannot watch")
+	}
+	p := newProvider(t, interceptor.NewClient(watching, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		if _, isNodes := list.(*corev1.NodeList); isNodes {
+			pages++
+			opts = append(opts, client.Limit(1))
+		}
+		return c.List(ctx, list, opts...)
+	}}))
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		delete(want, all[i].ID)
+	}
+	if len(want) > 0 || pages < 3 {
+		t.Errorf("in %d pages there are not %v", pages, want)
 	}
 }
 

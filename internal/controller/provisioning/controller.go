@@ -58,12 +58,12 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		return syncPoll
 	}
 	what, left := l.batch.next()
-	if what == nothing {
-		return left
+	if what != nothing {
+		defer l.begin()
 	}
-	defer l.begin()
 	switch what {
 	case nothing:
+		return left
 	case early:
 		l.decideEarly(ctx)
 		return l.pause()
