@@ -141,7 +141,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.LogErrorOutputPaths, "log-error-output-paths", "stderr", "where it is said that the log cannot be written: stdout, stderr or files, comma separated")
 	a.duration(&s.BatchMaxDuration, "batch-max-duration", 10*time.Second, "longest time for which pending pods are collected before a decision; if it is shorter than the idle duration, the idle duration has no effect")
 	a.duration(&s.BatchIdleDuration, "batch-idle-duration", time.Second, "time without a new pending pod after which a decision is made")
-	a.flag(&s.BatchLaunchEarly, "batch-launch-early", true, "launch nodes before the batch durations are over, when pods that may still come would not change them; false: always wait, as Karpenter does")
+	a.flag(&s.BatchLaunchEarly, "batch-launch-early", true, "launch nodes before the batch durations are over, when pods that may still come would not change them, and for pods that kube-scheduler has yet to try if it refused one like them; false: always wait, as Karpenter does")
 	a.text(&s.PreferencePolicy, "preference-policy", "Respect", "Respect or Ignore preferred affinities")
 	a.text(&s.MinValuesPolicy, "min-values-policy", "Strict", "Strict, or BestEffort: lower minValues to what is available")
 	a.flag(&s.IgnoreDRARequests, "ignore-dra-requests", true, "launch nothing for pods with ResourceClaims; false: for those whose devices are known")

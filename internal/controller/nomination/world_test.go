@@ -80,6 +80,12 @@ func newWorld(t testing.TB, nominate bool) *world {
 	np := pool()
 	must(t, direct.Create(t.Context(), np))
 	testkit.Eventually(t, patience, func() error { return w.planned(np) })
+	testkit.AwaitDefinition(t, direct, &karpenterv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec: karpenterv1.NodeClaimSpec{
+			NodeClassRef: np.Spec.Template.Spec.NodeClassRef, Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{},
+		},
+	})
 	return w
 }
 
@@ -99,7 +105,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 	known := cloud.Vocabulary()
 	vocabulary := translate.NewVocabulary(known.WellKnown, known.RestrictedDomains)
 	w.mirror = mirror.NewStore(mirror.Options{
-		Vocabulary: vocabulary, Now: time.Now, BatchMax: 10 * time.Second,
+		Vocabulary: vocabulary, Now: time.Now, BatchMax: 10 * time.Second, Owners: true,
 		Manages: func(group, kind string) bool {
 			return group == kwokv1alpha1.Group && strings.EqualFold(kind, "KWOKNodeClass")
 		},
@@ -133,6 +139,9 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, PoolLaunches: &apply.PoolLaunches{}},
 			Events: events, Metrics: metrics, Log: log, Now: time.Now, Synced: synced,
 			BatchIdle: time.Second, BatchMax: 10 * time.Second, Quarantine: &apply.Quarantine{},
+			Early: &provisioning.Early{
+				Idle: provisioning.EarlyIdle, Patience: provisioning.EarlyPatience, Premium: provisioning.EarlyPremium, ComingCount: w.mirror.ComingCount,
+			},
 		},
 	} {
 		must(t, loop.Register(mgr))

@@ -107,9 +107,13 @@ func (d *decision) firstTries() map[string]int {
 	return first
 }
 
-// backoffEnd returns the second in which the backoff of a pod ends; zero: it has ended.
+// backoffEnd returns the second in which the backoff of a pod ends; zero: it has ended, or the pod was
+// never tried.
 func (d *decision) backoffEnd(p *Pod) time.Time {
-	backoff := min(backoffFirst<<min(max(p.Tries-1, 0), 10), backoffMost)
+	if p.Tries == 0 {
+		return time.Time{}
+	}
+	backoff := min(backoffFirst<<min(p.Tries-1, 10), backoffMost)
 	if end := p.TriedAt.Add(backoff).Truncate(time.Second); !end.Before(d.At.Truncate(time.Second)) {
 		return end
 	}

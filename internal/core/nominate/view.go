@@ -66,7 +66,7 @@ type Pod struct {
 	Given   int
 	GivenAt time.Time
 	// Priority, Tries (how often kube-scheduler is known to have tried the pod in vain) and
-	// TriedAt (when last) say which pod it tries next.
+	// TriedAt (when last; without any try, when the pod was first seen) say which pod it tries next.
 	Priority int32
 	Tries    int
 	TriedAt  time.Time

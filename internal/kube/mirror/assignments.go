@@ -167,6 +167,9 @@ func (x *assignments) outcome(p *pod, planned string) Outcome {
 // only if kube-scheduler wrote another message or took its nomination back.
 func seeAttempt(had, p *pod, now time.Time) {
 	why := scheduled(p.object)
+	if had == nil {
+		p.history.triedAt = now
+	}
 	if why == nil || why.Status == corev1.ConditionTrue {
 		return
 	}

@@ -222,6 +222,10 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	s.evictions.see(had, now, s.opts.Now())
 	releasePod(s, had)
 	s.pods.add(now)
+	var presumed []*pod
+	if s.opts.Owners {
+		presumed = s.untried.add(now)
+	}
 	s.gangs.addPod(now)
 	s.assignments.see(had, now, s.opts.Now())
 	if object.Spec.NodeName != "" {
@@ -231,6 +235,11 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	}
 	if !needed && s.assignments.needsNode(now) {
 		s.listeners.work("pod/" + string(object.UID))
+	}
+	for _, p := range presumed {
+		if p != now {
+			s.listeners.work("pod/" + string(p.object.UID))
+		}
 	}
 }
 
@@ -277,6 +286,7 @@ func releasePod(s *Store, p *pod) {
 	s.pods.release(p)
 	s.nodes.podsChanged(p.object.Spec.NodeName)
 	s.gangs.removePod(p)
+	s.untried.remove(p)
 }
 
 func upsertOwner(s *Store, owner client.Object, selector *metav1.LabelSelector) {

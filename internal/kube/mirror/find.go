@@ -9,7 +9,7 @@ import (
 // PodNow is a pod as last seen, and what is planned for it. The object is the cache's own: read only.
 type PodNow struct {
 	Object *corev1.Pod
-	// AsksForNode: kube-scheduler has found no node for it, and one of ours may help. Planned is the node or
+	// AsksForNode: kube-scheduler has found no node for it, or for one like it, and one of ours may help. Planned is the node or
 	// NodeClaim that it is planned for; empty: none.
 	AsksForNode bool
 	Planned     string

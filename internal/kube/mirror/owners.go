@@ -64,7 +64,7 @@ func (s *Store) ComingCount() (n int) {
 	for uid, p := range s.pods.unbound {
 		switch {
 		case p.object.CreationTimestamp.Time.Before(youngest):
-		case isUntried(p.object):
+		case isUntried(p.object) && !p.asksForNode:
 			n++
 		case s.assignments.needsNode(p) && s.assignments.planned[uid] == "":
 			owner := ownerOf(p.object)

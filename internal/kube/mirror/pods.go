@@ -16,7 +16,7 @@ import (
 type pod struct {
 	object      *corev1.Pod
 	constraints *sharedConstraints
-	// asksForNode: kube-scheduler found no node for the pod, and a node of ours may help.
+	// asksForNode: kube-scheduler found no node for the pod, or for one like it, and a node of ours may help.
 	asksForNode bool
 	// hasFailed: it asks, but because of an error of kube-scheduler. The absence of any Node
 	// may be the cause.
@@ -29,9 +29,12 @@ type pod struct {
 // history is what is remembered of a pod beyond its object. It passes from one state of the
 // pod to the next.
 type history struct {
-	// tries counts the failed attempts of kube-scheduler that were seen; triedAt is the last.
+	// tries counts the failed attempts of kube-scheduler that were seen; triedAt is the last, or when
+	// the pod was first seen, if that was before any attempt.
 	tries   int
 	triedAt time.Time
+	// isPresumed: the pod asks for a node because kube-scheduler found none for a pod like it.
+	isPresumed bool
 	// plannedAt is when the pod was planned for its present node.
 	plannedAt time.Time
 	// refusedBy are the hostnames of planned nodes where kube-scheduler did not bind the pod.
@@ -196,11 +199,11 @@ func (x *podIndex) releaseConstraints(sh *sharedConstraints) {
 	}
 }
 
-// readConstraints reads the constraints of a namespace's pending pods again, because the objects
+// readConstraints reads the constraints of a namespace's unbound pods again, because the objects
 // that say which pods belong together have changed.
 func (x *podIndex) readConstraints(namespace string) {
-	for _, p := range x.all {
-		if p.object.Namespace == namespace && p.asksForNode {
+	for _, p := range x.unbound {
+		if p.object.Namespace == namespace {
 			had := p.constraints
 			p.constraints = x.constraints(p.object)
 			x.releaseConstraints(had)

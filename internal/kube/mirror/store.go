@@ -22,7 +22,8 @@ type Options struct {
 	// BatchMax is the longest batch window. A node is reserved for twice as long for pods that
 	// are planned for it and have yet to be evicted.
 	BatchMax time.Duration
-	// Owners: the controllers of pods are watched for how many pods they have yet to create.
+	// Owners: the controllers of pods are watched for how many pods they have yet to create, and pods ask
+	// for a node when kube-scheduler found none for a pod like them of the same owner.
 	Owners bool
 	// ReservationKey is the label key that names a capacity reservation; empty: there are none.
 	ReservationKey string
@@ -71,6 +72,7 @@ type Store struct {
 	pods        *podIndex
 	siblings    *siblings
 	owners      *owners
+	untried     *untried
 	nodes       *nodeIndex
 	evictions   *evictions
 	assignments *assignments
@@ -94,7 +96,7 @@ func NewStore(opts Options) *Store {
 	volumes, pdbs, gangs, daemons := newVolumes(l), newPDBs(), newGangs(l), newDaemons(opts.Vocabulary)
 	return &Store{
 		opts:      opts,
-		listeners: l, pods: pods, siblings: siblings, nodes: nodes, owners: newOwners(),
+		listeners: l, pods: pods, siblings: siblings, nodes: nodes, owners: newOwners(), untried: newUntried(),
 		evictions:   newEvictions(opts.Started),
 		assignments: newAssignments(pods, nodes, gangs, l),
 		gangs:       gangs,
