@@ -21,9 +21,9 @@ func presumingStore() *Store {
 	return s
 }
 
-// untriedPod is a pod of an owner that kube-scheduler has not tried.
-func untriedPod(name, owner string) *corev1.Pod {
-	p := comingPod(name, owner)
+// untriedPod is a pod of the owner web that kube-scheduler has not tried.
+func untriedPod(name string) *corev1.Pod {
+	p := comingPod(name, "web")
 	p.Status.Conditions = nil
 	return p
 }
@@ -66,7 +66,7 @@ func TestPodsAskWithThoseLikeThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, isFirst := range []bool{true, false} {
-				s, refused, untried := presumingStore(), comingPod("refused", "web"), untriedPod("untried", "web")
+				s, refused, untried := presumingStore(), comingPod("refused", "web"), untriedPod("untried")
 				c.change(untried)
 				// What keeps both pods apart from others keeps them from speaking for others, too.
 				if name == "a volume claim" || name == "a device claim" || name == "a gang" {
@@ -96,7 +96,7 @@ func TestWhoAskedKeepsAsking(t *testing.T) {
 	s := presumingStore()
 	refused := comingPod("a", "web")
 	upsert(s, refused)
-	upsert(s, untriedPod("b", "web"))
+	upsert(s, untriedPod("b"))
 	if got := asking(s); !slices.Equal(got, []string{"a", "b"}) {
 		t.Fatalf("the pods %q ask", got)
 	}
@@ -107,10 +107,10 @@ func TestWhoAskedKeepsAsking(t *testing.T) {
 	bound := refused.DeepCopy()
 	bound.Spec.NodeName, bound.Status.Conditions = "n1", nil
 	upsert(s, bound)
-	relabeled := untriedPod("b", "web")
+	relabeled := untriedPod("b")
 	relabeled.Annotations = map[string]string{"team": "x"}
 	upsert(s, relabeled)
-	upsert(s, untriedPod("c", "web"))
+	upsert(s, untriedPod("c"))
 	if got := asking(s); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("after the refused pod is bound the pods %q ask; b asked, c comes late", got)
 	}
@@ -122,7 +122,7 @@ func TestWhoAskedKeepsAsking(t *testing.T) {
 	tried.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	tried.Spec.NodeName = "n1"
 	upsert(s, tried)
-	remove(s, untriedPod("c", "web"))
+	remove(s, untriedPod("c"))
 	if got := asking(s); len(got) != 0 || len(s.untried.byOwner)+len(s.untried.refused) != 0 {
 		t.Errorf("in the end the pods %q ask, and %v is remembered", got, s.untried)
 	}
@@ -135,15 +135,15 @@ func TestUntriedPodsHaveTheirTurn(t *testing.T) {
 	now := noon
 	s := newTestStore(func() time.Time { return now })
 	s.opts.Owners = true
-	upsert(s, untriedPod("b", "web"))
+	upsert(s, untriedPod("b"))
 	now = now.Add(time.Second)
 	upsert(s, comingPod("a", "web"))
-	upsert(s, untriedPod("b", "web"))
+	upsert(s, untriedPod("b"))
 	claim := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 	claim.Status.ProviderID = "id"
 	upsert(s, claim)
 	upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: "id"}})
-	s.Assign([]cluster.PodRef{translate.PodRef(untriedPod("b", "web"))}, "c")
+	s.Assign([]cluster.PodRef{translate.PodRef(untriedPod("b"))}, "c")
 	pods := s.Nominations().View().Pods
 	if len(pods) != 1 || pods[0].Tries != 0 || !pods[0].TriedAt.Equal(noon) {
 		t.Errorf("the planned pods are %+v; want b, which was seen first at noon and never tried", pods)
@@ -156,7 +156,7 @@ func TestNobodyAsksForOthers(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
 	upsert(s, comingPod("a", "web"))
-	upsert(s, untriedPod("b", "web"))
+	upsert(s, untriedPod("b"))
 	if got := asking(s); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("the pods %q ask", got)
 	}
