@@ -7,8 +7,10 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -30,6 +32,10 @@ func BenchmarkScaleUp500(b *testing.B) {
 		installPool(b, c, benchCPUs)
 		p := controller(b, cluster.Kubeconfig)
 		awaitPool(b, c)
+		testkit.AwaitDefinition(b, c, &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: karpenterv1.NodeClaimSpec{
+			NodeClassRef: &karpenterv1.NodeClassReference{Group: "karpenter.kwok.sh", Kind: "KWOKNodeClass", Name: "default"},
+			Requirements: []karpenterv1.NodeSelectorRequirementWithMinValues{},
+		}})
 		before := b.Elapsed()
 		b.StartTimer()
 		deploy(b, c, benchPods)

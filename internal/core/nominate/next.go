@@ -53,6 +53,8 @@ func (d *decision) choose() []unit {
 		case d.pods[n.Name] == 0:
 			d.openAt(n, n.ReadyAt.Add(unplannedMost))
 		case d.waitsForGang(n):
+		case d.Alike:
+			d.openAt(n, d.readyAt(n).Add(d.roomWait(n)))
 		case !d.openAt(n, d.readyAt(n).Add(d.WaitMost)):
 			ready = append(ready, n)
 		}
@@ -100,6 +102,8 @@ func (d *decision) nominate(p *Pod) {
 		if !p.Stands {
 			d.lacking[p.Node]++
 		}
+		return
+	case d.Alike && p.Nominated == "" && n != nil && !n.Asked.IsZero():
 		return
 	case p.Nominated != "" && !p.Ours:
 		return

@@ -31,14 +31,13 @@ func (d *decision) safe(ready []*Node) (chosen []unit) {
 	units := d.units(ready, d.firstTries())
 	slices.SortStableFunc(units, func(a, b unit) int { return -cmp.Compare(a.first, b.first) })
 	opening, tried, pods := d.opening(), 0, 0
-	othersWait := d.othersWait()
 	if !d.idle() {
 		tried = triesBehind
 		d.until(d.LastPodEvent.Add(idleAfter))
 	}
 	for i := range units {
 		u := &units[i]
-		if last := u.nodes[0].ReadyAt.Add(hasRoomMost); u.gang == nil && u.nodes[0].HasRoom && othersWait && last.After(d.At) {
+		if last := u.nodes[0].ReadyAt.Add(d.roomWait(u.nodes[0])); u.gang == nil && last.After(d.At) {
 			d.until(last)
 			continue
 		}
@@ -56,6 +55,14 @@ func (d *decision) safe(ready []*Node) (chosen []unit) {
 		}
 	}
 	return chosen
+}
+
+// roomWait returns how long a node that is ready waits for others, because their pods could take its spare capacity.
+func (d *decision) roomWait(n *Node) time.Duration {
+	if n.HasRoom && d.othersWait() {
+		return hasRoomMost
+	}
+	return 0
 }
 
 // opening returns how many nodes are about to be open.

@@ -18,10 +18,10 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // TestStories plays the files of testdata. Each story is a question at noon, the cluster that
 // it is asked about, and the whole answer. All durations are before noon; 0s is noon itself.
 //
-//	next [busy] [coming=N]      what is to be done now. busy: kube-scheduler is trying pods;
-//	                            coming: pods planned for nodes that have not joined
+//	next [busy] [coming=N] [alike]   what is to be done now. busy: kube-scheduler is trying pods;
+//	                            coming: pods planned for nodes that have not joined; alike: all pods are the same
 //	node NAME [closed|opening]  a node: open, not open to pods yet, or about to be open
-//	node NAME asked=DUR [ready=DUR] [spare]   a node that asks to be opened
+//	node NAME asked=DUR [ready=DUR] [spare] [opening]   a node that asks to be opened, or asked
 //	gang NAME coming=N          how many pods of a gang are planned for nodes that have not joined
 //	pod NAME [for=NODE] [tried=DUR] [tries=N] [priority=N] [count=N]   an unbound pod, its target node,
 //	                            and when and how often kube-scheduler tried it in vain; with tries=0 when it was first seen
@@ -114,6 +114,7 @@ func (s *story) ago(word string) time.Time {
 
 func (s *story) next() string {
 	v := View{At: noon, LastPodEvent: noon.Add(-time.Second), WaitMost: 20 * time.Second, Coming: s.number("coming", 0), ComingOf: map[string]int{}}
+	v.Alike = s.is("alike")
 	if s.is("busy") {
 		v.LastPodEvent = noon
 	}
@@ -133,7 +134,7 @@ func (s *story) next() string {
 				n.Stage = stage
 			}
 		}
-		if s.is("asked") {
+		if s.is("asked") && n.Stage == Open {
 			n.Stage = Waiting
 		}
 		v.Nodes = append(v.Nodes, n)

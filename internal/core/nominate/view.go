@@ -15,6 +15,9 @@ type View struct {
 	Nodes []Node
 	// Pods are the unbound pods that have a target node or a nomination of ours.
 	Pods []Pod
+	// Alike: whichever of the pods that kube-scheduler may try is bound to a node, it is in no other's place,
+	// since all are the same. None needs a nomination for a node that opens.
+	Alike bool
 	// Coming is how many unbound pods are planned for nodes that have not joined.
 	Coming int
 	// ComingOf is how many of them are of each gang.

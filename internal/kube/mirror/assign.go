@@ -75,8 +75,8 @@ func (s *Store) Unassign(pods []cluster.PodRef) {
 func (s *Store) PlannedPods(node string) (pods []*corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for uid, target := range s.assignments.planned {
-		if p := s.pods.all[uid]; target == node && p != nil && p.object.Spec.NodeName == "" && p.object.DeletionTimestamp == nil {
+	for uid := range s.assignments.plannedFor[node] {
+		if p := s.pods.all[uid]; p != nil && p.object.Spec.NodeName == "" && p.object.DeletionTimestamp == nil {
 			pods = append(pods, p.object)
 		}
 	}

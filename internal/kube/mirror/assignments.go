@@ -28,9 +28,10 @@ type assignments struct {
 	gangs     *gangs
 	listeners *listeners
 
-	planned     map[types.UID]string     // pod → name of a Node or NodeClaim
-	reserved    map[string]time.Time     // node → until when it is kept from removal
-	nominations map[types.UID]nomination // those that this process wrote, by pod
+	planned     map[types.UID]string          // pod → name of a Node or NodeClaim; see plan
+	plannedFor  map[string]map[types.UID]bool // the other way round
+	reserved    map[string]time.Time          // node → until when it is kept from removal
+	nominations map[types.UID]nomination      // those that this process wrote, by pod
 	// lastEvent is when the last event of a planned or nominated pod was seen.
 	lastEvent time.Time
 }
@@ -47,7 +48,7 @@ type nomination struct {
 func newAssignments(pods *podIndex, nodes *nodeIndex, g *gangs, l *listeners) *assignments {
 	return &assignments{
 		pods: pods, nodes: nodes, gangs: g, listeners: l,
-		planned: map[types.UID]string{}, reserved: map[string]time.Time{}, nominations: map[types.UID]nomination{},
+		planned: map[types.UID]string{}, plannedFor: map[string]map[types.UID]bool{}, reserved: map[string]time.Time{}, nominations: map[types.UID]nomination{},
 	}
 }
 
@@ -56,30 +57,75 @@ func newAssignments(pods *podIndex, nodes *nodeIndex, g *gangs, l *listeners) *a
 // time.
 func (x *assignments) assign(p *pod, node string, now time.Time, reserve time.Duration) {
 	if x.planned[p.object.UID] != node {
-		x.planned[p.object.UID], p.history.plannedAt = node, now
+		x.plan(p.object.UID, node)
+		p.history.plannedAt = now
 	}
 	if p.object.Spec.NodeName != "" {
 		x.reserved[node] = now.Add(max(reservedMin, reserve))
 	}
 }
 
+// plan notes which node a pod is planned for; empty: none any more.
+func (x *assignments) plan(uid types.UID, node string) {
+	if had, is := x.planned[uid]; is {
+		delete(x.planned, uid)
+		delete(x.plannedFor[had], uid)
+		if len(x.plannedFor[had]) == 0 {
+			delete(x.plannedFor, had)
+		}
+	}
+	if node == "" {
+		return
+	}
+	if x.plannedFor[node] == nil {
+		x.plannedFor[node] = map[types.UID]bool{}
+	}
+	x.planned[uid], x.plannedFor[node][uid] = node, true
+}
+
+// swap plans another pod for the node that a pod was planned for which is now bound elsewhere: one like it that
+// is planned for the node where it is. It reports whether there is one.
+func (x *assignments) swap(p *pod, planned string, now time.Time) bool {
+	names := []string{p.object.Spec.NodeName}
+	if c := x.nodes.claimOf(p.object.Spec.NodeName); c != nil {
+		names = append(names, c.object.Name)
+	}
+	var twin *pod
+	for _, name := range names {
+		for uid := range x.plannedFor[name] {
+			if other := x.pods.unbound[uid]; other != nil && isAlike(p, other) && (twin == nil || uid < twin.object.UID) {
+				twin = other
+			}
+		}
+	}
+	if twin == nil {
+		return false
+	}
+	x.assign(twin, planned, now, 0)
+	return true
+}
+
 // unassign forgets which node a pod is planned for and reports whether it was for any.
 func (x *assignments) unassign(uid types.UID) (was bool) {
 	_, was = x.planned[uid]
-	delete(x.planned, uid)
+	x.plan(uid, "")
 	return was
 }
 
 // forget drops what is known of a pod that is gone.
 func (x *assignments) forget(uid types.UID) {
-	delete(x.planned, uid)
+	x.plan(uid, "")
 	delete(x.nominations, uid)
 }
 
 // expire drops reservations that are over, and plans for nodes that are gone.
 func (x *assignments) expire(now time.Time) {
 	maps.DeleteFunc(x.reserved, func(_ string, until time.Time) bool { return now.After(until) })
-	maps.DeleteFunc(x.planned, func(_ types.UID, node string) bool { return !x.nodes.has(node) })
+	for uid, node := range x.planned {
+		if !x.nodes.has(node) {
+			x.plan(uid, "")
+		}
+	}
 }
 
 // assumeNomination counts a nomination that is about to be written.
@@ -136,7 +182,7 @@ func (x *assignments) see(had, p *pod, now time.Time) {
 	switch {
 	case p.object.Spec.NodeName != "":
 		if isPlanned && had != nil && had.object.Spec.NodeName == "" {
-			x.listeners.reportOutcome(x.outcome(p, planned))
+			x.listeners.reportOutcome(x.outcome(p, planned, now))
 		}
 		delete(x.nominations, uid)
 		p.history.refusedBy = nil
@@ -155,9 +201,9 @@ func (x *assignments) see(had, p *pod, now time.Time) {
 	}
 }
 
-// outcome says whether a pod was bound to the node that it was planned for.
-func (x *assignments) outcome(p *pod, planned string) Outcome {
-	if n := x.nodes.joined(planned); n != nil && n.Name == p.object.Spec.NodeName {
+// outcome says whether a pod was bound to a node that it, or one like it, was planned for.
+func (x *assignments) outcome(p *pod, planned string, now time.Time) Outcome {
+	if n := x.nodes.joined(planned); n != nil && n.Name == p.object.Spec.NodeName || x.swap(p, planned, now) {
 		return AsPlanned
 	}
 	return Elsewhere
@@ -207,7 +253,7 @@ func (x *assignments) giveUp(now time.Time) {
 		uid := types.UID(ref.UID)
 		p := x.pods.unbound[uid]
 		p.history.refusedBy = append(slices.Clone(p.history.refusedBy), x.nodes.joined(x.planned[uid]).Labels[corev1.LabelHostname])
-		delete(x.planned, uid)
+		x.plan(uid, "")
 		x.listeners.reportOutcome(Refused)
 	}
 }

@@ -39,6 +39,7 @@ func (x *assignments) viewNominations(now time.Time) nominate.View {
 		planned: map[string]map[*sharedConstraints]int{}, all: map[*sharedConstraints]int{},
 		waiting: map[types.NamespacedName]bool{},
 	}
+	v.view.Alike = x.areAlike()
 	for uid, p := range x.pods.unbound {
 		if p.asksForNode {
 			v.add(uid, p)
@@ -55,6 +56,24 @@ func (x *assignments) viewNominations(now time.Time) nominate.View {
 	}
 	v.view.Nodes = slices.SortedFunc(maps.Values(v.nodes), func(a, b nominate.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return v.view
+}
+
+// areAlike reports whether it makes no difference which of the pods that kube-scheduler may try is bound to
+// which node: all are the same, and none has a rule about others.
+func (x *assignments) areAlike() bool {
+	var first *pod
+	for _, p := range x.pods.unbound {
+		if !p.asksForNode && !isUntried(p.object) {
+			continue
+		}
+		if first == nil {
+			first = p
+		}
+		if rules := &p.constraints.constraints.Rules; !isAlike(first, p) || p.hasClaims || len(rules.Spread)+len(rules.Affinity)+len(rules.AntiAffinity) > 0 {
+			return false
+		}
+	}
+	return first != nil
 }
 
 func (v *nominationView) add(uid types.UID, p *pod) {

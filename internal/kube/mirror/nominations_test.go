@@ -77,7 +77,7 @@ func TestNominations(t *testing.T) {
 	}
 	expect := func(why string, pods []nominate.Pod, nodes []nominate.Node, coming int) {
 		t.Helper()
-		want := nominate.View{At: noon, LastPodEvent: noon, Pods: pods, Nodes: nodes, Coming: coming}
+		want := nominate.View{At: noon, LastPodEvent: noon, Pods: pods, Nodes: nodes, Coming: coming, Alike: len(s.pods.unbound) > 0}
 		if diff := cmp.Diff(want, view()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", why, diff)
 		}

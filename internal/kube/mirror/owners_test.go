@@ -81,7 +81,7 @@ func TestPodsThatAreKnownToCome(t *testing.T) {
 		"a ReplicaSet that is gone": {[]func(*Store){pod("a", "web"), func(s *Store) { upsert(s, replicaSet("web", 9)); remove(s, replicaSet("web", 9)) }}, 0},
 		"pods that are planned for a node": {[]func(*Store){pod("a", "web"), func(s *Store) {
 			upsert(s, replicaSet("web", 9))
-			s.assignments.planned["a"] = "n1"
+			s.assignments.plan("a", "n1")
 		}}, 0},
 		"a StatefulSet that creates pods one by one": {[]func(*Store){pod("a", "db"), func(s *Store) {
 			upsert(s, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", UID: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: new(int32(3))}})

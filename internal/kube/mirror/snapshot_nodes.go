@@ -15,10 +15,6 @@ import (
 // addNodes adds every Node, and every NodeClaim that has none yet, sorted by name.
 func (b *builder) addNodes() {
 	s := b.store
-	plannedFor := map[string]int{}
-	for _, node := range s.assignments.planned {
-		plannedFor[node]++
-	}
 	all, held := s.nodes.list(), s.gangs.hold()
 	limits := typeLimits(b.snap.Pools)
 	b.snap.Nodes = make([]cluster.Node, len(all))
@@ -35,7 +31,7 @@ func (b *builder) addNodes() {
 		}
 		limited := b.limit(v, n, limits[typeOf{v.Pool, v.Labels[label.InstanceType]}])
 		b.attach(v, n, limited)
-		b.addPlanned(v, plannedFor)
+		b.addPlanned(v)
 	}
 }
 
@@ -116,10 +112,11 @@ func (b *builder) attach(v *cluster.Node, n *node, limited bool) {
 }
 
 // addPlanned says how many pods are planned for a node that are not there.
-func (b *builder) addPlanned(v *cluster.Node, plannedFor map[string]int) {
-	v.Planned = plannedFor[v.Name]
+func (b *builder) addPlanned(v *cluster.Node) {
+	plannedFor := b.store.assignments.plannedFor
+	v.Planned = len(plannedFor[v.Name])
 	if v.Claim != v.Name {
-		v.Planned += plannedFor[v.Claim]
+		v.Planned += len(plannedFor[v.Claim])
 	}
 	reserved := b.store.assignments.reserved
 	until := reserved[v.Name]
