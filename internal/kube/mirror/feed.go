@@ -224,7 +224,7 @@ func (s *Store) upsertPod(object *corev1.Pod) {
 	s.pods.add(now)
 	var presumed []*pod
 	if s.opts.Owners {
-		presumed = s.untried.add(now)
+		presumed = s.untried.add(now, s.assignments.needsNode(now))
 	}
 	s.gangs.addPod(now)
 	s.assignments.see(had, now, s.opts.Now())

@@ -20,12 +20,13 @@ func newUntried() *untried {
 }
 
 // add takes in a pod and returns the pods that ask for a node from now on, though kube-scheduler has not
-// tried them. A pod that asks keeps asking until kube-scheduler tries it.
-func (u *untried) add(p *pod) (asking []*pod) {
+// tried them. A pod that asks keeps asking until kube-scheduler tries it. needsNode: kube-scheduler has refused the
+// pod, and does not preempt others for it, as it might for pods like it.
+func (u *untried) add(p *pod, needsNode bool) (asking []*pod) {
 	owner := ownerOf(p.object)
 	switch {
 	case owner == "" || p.object.Spec.NodeName != "" || p.hasClaims || translate.ClaimsDevices(p.object) || translate.PodGroupOf(p.object) != "":
-	case p.asksForNode:
+	case needsNode:
 		u.refused[owner] = p
 		for uid, other := range u.byOwner[owner] {
 			if isAlike(p, other) {

@@ -128,6 +128,20 @@ func TestWhoAskedKeepsAsking(t *testing.T) {
 	}
 }
 
+// TestNobodyAsksForPodsThatPreempt: kube-scheduler makes room for the refused pod, and will for those like it.
+func TestNobodyAsksForPodsThatPreempt(t *testing.T) {
+	t.Parallel()
+	s := presumingStore()
+	upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "full"}})
+	preempts := comingPod("a", "web")
+	preempts.Status.NominatedNodeName = "full"
+	upsert(s, preempts)
+	upsert(s, untriedPod("b"))
+	if got := asking(s); len(got) != 0 {
+		t.Errorf("the pods %q ask", got)
+	}
+}
+
 // TestUntriedPodsHaveTheirTurn from when they were first seen: nominations have to know whom kube-scheduler
 // tries next.
 func TestUntriedPodsHaveTheirTurn(t *testing.T) {
