@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
@@ -32,6 +33,9 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 	for i := range answer.Patterns {
 		p := &answer.Patterns[i]
 		at, offering := b.offeringOf(p.Bin)
+		if !b.exact {
+			b.largestFirst(p.Items, at, offering)
+		}
 		for range p.Times {
 			bin := b.openOne(at, offering, p.Items)
 			if bin == nil {
@@ -90,6 +94,22 @@ func (b *launcher) fillSlack() {
 			}
 		}
 	}
+}
+
+// largestFirst sorts what a pattern has on a node by how much of the node one pod takes. The pods of a share are
+// not of the size that the answer reckons with. What then has no room are small pods, which find it elsewhere.
+func (b *launcher) largestFirst(items []cover.Item, at, offering int) {
+	pool := b.model.Pools[at]
+	free := pool.Types[pool.TypeOf[offering]].Free
+	taken := func(i cover.Item) (most float64) {
+		for d, v := range b.shares[i.Class].size {
+			if free[d] > 0 {
+				most = max(most, float64(v)/float64(free[d]))
+			}
+		}
+		return most
+	}
+	slices.SortStableFunc(items, func(x, y cover.Item) int { return cmp.Compare(taken(y), taken(x)) })
 }
 
 // openOne returns an empty node for a pattern, in the domains that matter to its items; nil if
