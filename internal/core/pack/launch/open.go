@@ -7,6 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/model"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/place"
+	"github.com/dovetail-sh/dovetail/internal/core/quantity"
 	"github.com/dovetail-sh/dovetail/internal/core/topology"
 )
 
@@ -34,7 +35,8 @@ func (b *launcher) openAll(answer *cover.Solution) bool {
 		p := &answer.Patterns[i]
 		at, offering := b.offeringOf(p.Bin)
 		if !b.exact {
-			b.largestFirst(p.Items, at, offering)
+			pool := b.model.Pools[at]
+			largestFirst(p.Items, b.shares, pool.Types[pool.TypeOf[offering]].Free)
 		}
 		for range p.Times {
 			bin := b.openOne(at, offering, p.Items)
@@ -96,13 +98,12 @@ func (b *launcher) fillSlack() {
 	}
 }
 
-// largestFirst sorts what a pattern has on a node by how much of the node one pod takes. The pods of a share are
-// not of the size that the answer reckons with. What then has no room are small pods, which find it elsewhere.
-func (b *launcher) largestFirst(items []cover.Item, at, offering int) {
-	pool := b.model.Pools[at]
-	free := pool.Types[pool.TypeOf[offering]].Free
+// largestFirst sorts what a pattern has on a node by how much of the node, which is free so far, one pod takes.
+// The pods of a share are not of the size that the answer reckons with. What then has no room are small pods, which
+// find it elsewhere.
+func largestFirst(items []cover.Item, shares []share, free quantity.Vector) {
 	taken := func(i cover.Item) (most float64) {
-		for d, v := range b.shares[i.Class].size {
+		for d, v := range shares[i.Class].size {
 			if free[d] > 0 {
 				most = max(most, float64(v)/float64(free[d]))
 			}
