@@ -91,22 +91,27 @@ The exit status is 4 if there is no such subject, and 5 if no controller can be 
 // rank adds to answers about nodes why they are of their instance types.
 func (f *journalFlags) rank(ctx context.Context, answers []journal.Answer) error {
 	for i := range answers {
-		id, ok := answers[i].LaunchedBy()
-		if !ok {
-			return &statusError{fmt.Errorf("--types: no decision is known to have launched %s %s; leave the flag out", answers[i].Kind, answers[i].Name), statusNoSubject}
-		}
-		d, err := f.decisionOf(ctx, id)
-		if err == nil && d == nil {
-			err = &statusError{fmt.Errorf("the snapshot of decision %s is not kept any more", id), statusNoSubject}
-		}
-		if err == nil {
-			err = answers[i].Rank(d)
-		}
-		if err != nil {
-			return fmt.Errorf("--types: %w", err)
+		if err := f.rankOne(ctx, &answers[i]); err != nil {
+			return fmt.Errorf("--types: %w; the rest is said without it", err)
 		}
 	}
 	return nil
+}
+
+// rankOne adds to an answer about a node why it is of its instance type.
+func (f *journalFlags) rankOne(ctx context.Context, a *journal.Answer) error {
+	id, ok := a.LaunchedBy()
+	if !ok {
+		return &statusError{fmt.Errorf("no decision is known to have launched %s %s", a.Kind, a.Name), statusNoSubject}
+	}
+	d, err := f.decisionOf(ctx, id)
+	if err == nil && d == nil {
+		err = &statusError{fmt.Errorf("the snapshot of decision %s is not kept any more", id), statusNoSubject}
+	}
+	if err != nil {
+		return err
+	}
+	return a.Rank(d)
 }
 
 // decisionOf returns a decision with its snapshot; nil: that is not kept any more.

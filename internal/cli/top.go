@@ -42,7 +42,7 @@ func newTopWith(f *topFlags) *cobra.Command {
 		Long: `Show the cluster in the terminal, once a second: the nodes with price and use, pending pods and what would
 help, NodeClaims, NodePools, decisions, what keeps nodes, what is next, what is short, who uses the money.
 Enter explains what the row under the cursor is about; / filters, and asks about a name that no row has;
-e shows its events, x saves a decision to a file in this directory, as dovetail share does, u copies the address of its page in
+e shows its events, T why a node is of its instance type, x saves a decision to a file in this directory, as dovetail share does, u copies the address of its page in
 the browser, $ shows the price over time; ? lists the keys. No key changes the cluster.
 
 The replica that leads is asked on its debug port, through the API server, as dovetail status does. Where

@@ -24,7 +24,7 @@ const eventsMost = 200
 func (f *topFlags) helpers(source tui.Source) tui.Helpers {
 	switch s := source.(type) {
 	case *controllerSource:
-		return tui.Helpers{Events: f.events, Save: s.save, Link: s.link}
+		return tui.Helpers{Events: f.events, Types: s.types, Save: s.save, Link: s.link}
 	case *clusterSource:
 		return tui.Helpers{Events: f.events}
 	}
@@ -82,6 +82,31 @@ func (s *controllerSource) link() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.address
+}
+
+// types says why a node or NodeClaim is of its instance type, as dovetail explain does with --types.
+func (s *controllerSource) types(ctx context.Context, subject journal.Subject) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, topPatience)
+	defer cancel()
+	address, err := s.locate() //nolint:contextcheck // what is forwarded outlives the question
+	if err != nil {
+		return nil, err
+	}
+	from := journalFlags{controllerFlags: controllerFlags{address: address}}
+	answers, err := from.askAbout(ctx, subject)
+	if err != nil {
+		return nil, s.judge(ctx, err)
+	}
+	var text bytes.Buffer
+	for i := range answers {
+		if err := from.rankOne(ctx, &answers[i]); err != nil {
+			return nil, s.judge(ctx, err)
+		}
+		if err := answers[i].Ranking.Print(&text); err != nil {
+			return nil, err
+		}
+	}
+	return strings.Split(strings.TrimSpace(text.String()), "\n"), nil
 }
 
 // save writes a decision to a file of this directory, as dovetail share does. A file that is there stays.

@@ -75,3 +75,19 @@ func TestADecisionIsSavedAsItIsShared(t *testing.T) {
 		t.Errorf("a decision that there is not: %v", err)
 	}
 }
+
+// TestTopSaysWhyAnInstanceType as dovetail explain --types does.
+func TestTopSaysWhyAnInstanceType(t *testing.T) {
+	t.Parallel()
+	address, _ := questionable(t)
+	s := &controllerSource{flags: controllerFlags{address: address}, ctx: t.Context()}
+	lines, err := s.types(t.Context(), journal.Subject{Kind: journal.KindClaim, Name: "general-1"})
+	if text := strings.Join(lines, "\n"); err != nil || !strings.Contains(text, "too small: it has 2 of 8 cpu") || !strings.HasPrefix(text, "Instance types, as decision ") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	for name, says := range map[string]string{"old-1": "no decision is known to have launched node old-1", "none": "there is no node none"} {
+		if _, err := s.types(t.Context(), journal.Subject{Kind: journal.KindNode, Name: name}); err == nil || err.Error() != says && !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("of node %s: %v", name, err)
+		}
+	}
+}

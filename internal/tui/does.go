@@ -17,6 +17,8 @@ import (
 type Helpers struct {
 	// Events returns the events of a subject, a line each, the newest first.
 	Events func(context.Context, journal.Subject) ([]string, error)
+	// Types says why a node or NodeClaim is of its instance type, and none that is cheaper.
+	Types func(context.Context, journal.Subject) ([]string, error)
 	// Save writes a decision to a file, and returns the file's name.
 	Save func(ctx context.Context, id string) (file string, err error)
 	// Link returns the address of the controller's pages; empty: they cannot be reached.
@@ -25,8 +27,8 @@ type Helpers struct {
 
 // Messages.
 type (
-	// eventsMsg is the events of a subject.
-	eventsMsg struct {
+	// linesMsg is what was asked of a subject.
+	linesMsg struct {
 		asked int
 		lines []string
 		err   error
@@ -76,28 +78,47 @@ func openEvents(m *model) tea.Cmd {
 		m.notice = "events are the cluster's, and this was read from a file"
 		return nil
 	}
-	m.leave(&leaf{title: "events of " + s.String(), subject: s})
+	return openLines(m, "events of "+s.String(), s, func(ctx context.Context, s journal.Subject) ([]string, error) {
+		lines, err := events(ctx, s)
+		if len(lines) == 0 {
+			lines = []string{"The API server has no events of it. It keeps events for an hour by default."}
+		}
+		return lines, err
+	})
+}
+
+// openTypes covers the list with why a node or NodeClaim is of its instance type.
+func openTypes(m *model) tea.Cmd {
+	s, types := subjectOf(m), m.opts.Helpers.Types
+	switch {
+	case s.Kind != journal.KindNode && s.Kind != journal.KindClaim:
+		m.notice = "no node or NodeClaim is open or under the cursor"
+		return nil
+	case types == nil:
+		m.notice = "no controller can be asked why " + s.String() + " is of its instance type"
+		return nil
+	}
+	return openLines(m, "why "+s.String()+" is of its instance type", s, types)
+}
+
+// openLines covers the list with what is asked of a subject.
+func openLines(m *model, title string, s journal.Subject, ask func(context.Context, journal.Subject) ([]string, error)) tea.Cmd {
+	m.leave(&leaf{title: title, subject: s})
 	ctx, asked := m.ctx, m.asked
 	return func() tea.Msg {
-		lines, err := events(ctx, s)
-		return eventsMsg{asked, lines, err}
+		lines, err := ask(ctx, s)
+		return linesMsg{asked, lines, err}
 	}
 }
 
-// listEvents takes in the events of a subject.
-func listEvents(m *model, e eventsMsg) {
-	if m.open == nil || m.open.asked != e.asked {
+// showLines takes in what was asked of a subject.
+func showLines(m *model, l linesMsg) {
+	if m.open == nil || m.open.asked != l.asked {
 		return
 	}
-	switch {
-	case e.err != nil:
-		m.open.lines = []string{e.err.Error()}
-	case len(e.lines) == 0:
-		m.open.lines = []string{"The API server has no events of it. It keeps events for an hour by default."}
-	default:
-		m.open.lines = e.lines
+	if m.open.lines, m.open.width = l.lines, 0; l.err != nil {
+		m.open.lines = []string{l.err.Error()}
 	}
-	m.open.width = 0
 }
 
 // saveDecision writes the decision that is open or under the cursor to a file.

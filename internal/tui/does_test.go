@@ -23,6 +23,12 @@ func TestHelpersAreAskedAboutTheRowOrWhatIsOpen(t *testing.T) {
 			}
 			return []string{"Normal  DisruptionBlocked  a\x1b[2J PodDisruptionBudget"}, nil
 		},
+		Types: func(_ context.Context, s journal.Subject) ([]string, error) {
+			if s.Kind == journal.KindClaim {
+				return nil, errors.New("no decision is known to have launched it")
+			}
+			return []string{"RANK  TYPE", "-     m5.large  too little memory"}, nil
+		},
 		Save: func(_ context.Context, id string) (string, error) {
 			if saved = append(saved, id); id == "16.k3f9" {
 				return "", errors.New("file exists")
@@ -36,6 +42,12 @@ func TestHelpersAreAskedAboutTheRowOrWhatIsOpen(t *testing.T) {
 		{"e", "DisruptionBlocked  a [2J PodDisruptionBudget"},
 		{"o e", "no right to list events"},
 		{"⏎ e", "events of node ip-10-0-3-9"},
+		{"T", "why node ip-10-0-3-9 is of its instance type"},
+		{"T", "m5.large  too little memory"},
+		{"⏎ T", "m5.large  too little memory"},
+		{"c T", "no decision is known to have launched it"},
+		{"o T", "no node or NodeClaim is open"},
+		{"⏎", "T why it"},
 		{"d e", "nothing that has events"},
 		{"d x", "wrote decision 18.k3f9 to decision-18.k3f9.txt"},
 		{"d down ⏎ x", "wrote decision 17.k3f9"},
@@ -66,7 +78,7 @@ func TestHelpersAreAskedAboutTheRowOrWhatIsOpen(t *testing.T) {
 		t.Errorf("without pages u shows:\n%s", h.screen())
 	}
 	h = take(t, Options{Source: openRecording(t)}, 120, 30)
-	for key, shows := range map[string]string{"n e": "this was read from a file", "d x": "no controller can be asked for decision 18.k3f9", "u": "no controller's pages"} {
+	for key, shows := range map[string]string{"n e": "this was read from a file", "n T": "no controller can be asked why node", "d x": "no controller can be asked for decision 18.k3f9", "u": "no controller's pages"} {
 		if h.press(key); !strings.Contains(h.screen(), shows) {
 			t.Errorf("of a recording %s shows:\n%s", key, h.screen())
 		}

@@ -17,6 +17,7 @@ type keyMap struct {
 	up, down, pageUp, pageDown, first, last                           key.Binding
 	open, back, filter, sort, reverse, pause, json, help, types, quit key.Binding
 	reason, divide, older, newer, slower, faster, events, save, link  key.Binding
+	why                                                               key.Binding
 }
 
 func keys() keyMap {
@@ -36,6 +37,7 @@ func keys() keyMap {
 		older: bind("[", "recording: the moment before", "["), newer: bind("]", "recording: the next moment", "]"),
 		slower: bind(",", "recording: half as fast", ","), faster: bind(".", "recording: twice as fast", "."),
 		events: bind("e", "events of what is open or under the cursor", "e"), save: bind("x", "save the decision that is open or under the cursor to a file", "x"),
+		why:  bind("T", "why the node or NodeClaim that is open or under the cursor is of its instance type", "T"),
 		link: bind("u", "copy the address of its page in the browser", "u"),
 	}
 }
@@ -48,7 +50,7 @@ func keyLines(m *model) (lines []string) {
 	lines = append(lines, "")
 	k := keys()
 	for _, b := range []key.Binding{
-		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.open, k.types, k.back, k.filter, k.reason, k.sort, k.reverse, k.divide, k.pause, k.json, k.events, k.save, k.link, k.older, k.newer, k.slower, k.faster, k.help, k.quit,
+		k.up, k.down, k.pageUp, k.pageDown, k.first, k.last, k.open, k.types, k.why, k.back, k.filter, k.reason, k.sort, k.reverse, k.divide, k.pause, k.json, k.events, k.save, k.link, k.older, k.newer, k.slower, k.faster, k.help, k.quit,
 	} {
 		lines = append(lines, fmt.Sprintf("%-8s %s", b.Help().Key, b.Help().Desc))
 	}
@@ -64,6 +66,7 @@ func shortKeys(m *model) (short []key.Binding) {
 		add("Esc", "back")
 		if m.open.instanceType != "" {
 			add("t", "instance type")
+			add("T", "why it")
 		}
 	}
 	add("?", "keys")
@@ -97,6 +100,8 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case key.Matches(msg, k.events):
 		return openEvents(m)
+	case key.Matches(msg, k.why):
+		return openTypes(m)
 	case key.Matches(msg, k.save):
 		return saveDecision(m)
 	case key.Matches(msg, k.link):

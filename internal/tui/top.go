@@ -58,8 +58,8 @@ func (p program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return p, p.answered(msg)
 	case explainedMsg:
 		p.explained(msg)
-	case eventsMsg:
-		listEvents(p.model, msg)
+	case linesMsg:
+		showLines(p.model, msg)
 	case noticeMsg:
 		p.notice = string(msg)
 	}

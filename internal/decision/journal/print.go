@@ -47,7 +47,7 @@ func (a *Answer) print(w io.Writer, now time.Time) error {
 		fmt.Fprintln(w, "  "+f)
 	}
 	if a.Ranking != nil {
-		if err := a.Ranking.print(w); err != nil {
+		if err := a.Ranking.Print(w); err != nil {
 			return err
 		}
 	}

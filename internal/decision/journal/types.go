@@ -261,8 +261,8 @@ func (r *Ranking) Rows() (rows [][]string, passedMore, heldMore int) {
 	return rows, passedMore, heldMore
 }
 
-// print writes the ranking.
-func (r *Ranking) print(w io.Writer) error {
+// Print writes the ranking as text.
+func (r *Ranking) Print(w io.Writer) error {
 	rows, passedMore, heldMore := r.Rows()
 	fmt.Fprintf(w, "\n  %s:\n", r.Caption())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -272,7 +272,7 @@ func (r *Ranking) print(w io.Writer) error {
 	}
 	err := t.Flush()
 	if passedMore > 0 {
-		_, err = fmt.Fprintf(w, "  %d cheaper ones were passed over, too: -o json has all\n", passedMore)
+		_, err = fmt.Fprintf(w, "  %d cheaper ones were passed over, too: dovetail explain --types -o json has all\n", passedMore)
 	}
 	if heldMore > 0 {
 		_, err = fmt.Fprintf(w, "  %d dearer ones hold the pods, too\n", heldMore)
