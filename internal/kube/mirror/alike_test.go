@@ -54,6 +54,8 @@ func TestWhichPodsAreAlike(t *testing.T) {
 		"volume claims": {change: func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "a"}}}}
 		}},
+		"device claims": {change: func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }},
+		"gangs":         {change: func(p *corev1.Pod) { member(p, "gang-"+p.Name) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +91,12 @@ func TestPodsSwapNodes(t *testing.T) {
 	}{
 		"alike":            {func(_, _ *corev1.Pod) {}, map[string]string{"b": "c1", "d": "c2"}, AsPlanned},
 		"another priority": {func(b, _ *corev1.Pod) { b.Spec.Priority = new(int32(3)) }, map[string]string{"b": "c2", "d": "c1"}, AsPlanned},
-		"bound itself":     {func(b, _ *corev1.Pod) { b.Spec.NodeName = "n2" }, map[string]string{"d": "c1"}, AsPlanned},
+		"volume claims": {func(b, d *corev1.Pod) {
+			for _, p := range []*corev1.Pod{b, d} {
+				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
+			}
+		}, map[string]string{"b": "c2", "d": "c2"}, Elsewhere},
+		"bound itself": {func(b, _ *corev1.Pod) { b.Spec.NodeName = "n2" }, map[string]string{"d": "c1"}, AsPlanned},
 		"nobody is alike": {func(b, d *corev1.Pod) {
 			b.Spec.Priority, d.Spec.Priority = new(int32(3)), new(int32(3))
 		}, map[string]string{"b": "c2", "d": "c2"}, Elsewhere},

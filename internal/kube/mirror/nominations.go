@@ -69,7 +69,7 @@ func (x *assignments) areAlike() bool {
 		if first == nil {
 			first = p
 		}
-		if rules := &p.constraints.constraints.Rules; !isAlike(first, p) || p.hasClaims || len(rules.Spread)+len(rules.Affinity)+len(rules.AntiAffinity) > 0 {
+		if rules := &p.constraints.constraints.Rules; !isAlike(first, p) || len(rules.Spread)+len(rules.Affinity)+len(rules.AntiAffinity) > 0 {
 			return false
 		}
 	}

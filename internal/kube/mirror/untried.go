@@ -25,7 +25,7 @@ func newUntried() *untried {
 func (u *untried) add(p *pod, needsNode bool) (asking []*pod) {
 	owner := ownerOf(p.object)
 	switch {
-	case owner == "" || p.object.Spec.NodeName != "" || p.hasClaims || translate.ClaimsDevices(p.object) || translate.PodGroupOf(p.object) != "":
+	case owner == "" || p.object.Spec.NodeName != "" || !isAlike(p, p):
 	case needsNode:
 		u.refused[owner] = p
 		for uid, other := range u.byOwner[owner] {
@@ -65,8 +65,15 @@ func (u *untried) drop(owner, uid types.UID) {
 	}
 }
 
-// isAlike reports whether what kube-scheduler found for one pod holds for the other.
+// isAlike reports whether what kube-scheduler finds for one pod holds for the other. It holds for no other where a pod
+// claims volumes or devices, which may be on some nodes only, or is placed with its gang. So such a pod is not alike to
+// itself either.
 func isAlike(a, b *pod) bool {
 	return a.constraints == b.constraints && a.object.Spec.SchedulerName == b.object.Spec.SchedulerName &&
-		ptr.Equal(a.object.Spec.Priority, b.object.Spec.Priority)
+		ptr.Equal(a.object.Spec.Priority, b.object.Spec.Priority) && isAlone(a) && isAlone(b)
+}
+
+// isAlone reports whether a pod has no claims and no gang.
+func isAlone(p *pod) bool {
+	return !p.hasClaims && !translate.ClaimsDevices(p.object) && translate.PodGroupOf(p.object) == ""
 }
