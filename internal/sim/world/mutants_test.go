@@ -160,7 +160,7 @@ var mutants = []struct {
 	{Mutant{Name: "a gang seems to need more pods than it has", With: []Fault{Gangs}, See: podGroup(func(g *schedulingv1beta1.PodGroup) { minCount(g, gangMost+1) })}, 2},
 	{Mutant{Name: "reboots never take too long", With: []Fault{Reboots, NeverBoots}, See: rebooting(func(w *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, w.at)
-	})}, 38},
+	})}, 16},
 	{Mutant{Name: "reboots take too long at once", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		since(nc, initialized, start)
 		since(nc, karpenterv1.ConditionTypeRebooting, start)
