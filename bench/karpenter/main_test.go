@@ -8,6 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/decision/scenario"
 )
 
+// These tests run one after the other: Karpenter keeps the labels that it knows in a set of the process, which convert adds to.
+
 // small returns a scenario of two types in which pods want two cores each.
 func small(pending int, nodes ...scenario.Node) *scenario.Scenario {
 	offerings := func(price float64) []scenario.Offering {
@@ -36,7 +38,6 @@ func small(pending int, nodes ...scenario.Node) *scenario.Scenario {
 
 // TestSolve: the plan keeps every rule of the judge's, and refuses what fits nowhere.
 func TestSolve(t *testing.T) {
-	t.Parallel()
 	s := small(4)
 	r, err := solve(s, time.Minute)
 	if err != nil {
@@ -53,7 +54,6 @@ func TestSolve(t *testing.T) {
 
 // TestConsolidate: of three nodes with one pod each, one is enough.
 func TestConsolidate(t *testing.T) {
-	t.Parallel()
 	node := func(name, zone string) scenario.Node {
 		return scenario.Node{Name: name, Type: "m.large", Zone: zone, CapacityType: "on-demand", Pool: "default", Pods: []scenario.Share{{0, 1}}}
 	}
@@ -74,7 +74,6 @@ func TestConsolidate(t *testing.T) {
 
 // TestProvision: a pending pod goes to the node that has room for it, and the next one gets a new node.
 func TestProvision(t *testing.T) {
-	t.Parallel()
 	s := small(2, scenario.Node{Name: "n1", Type: "m.large", Zone: "a", CapacityType: "on-demand", Pool: "default", Pods: []scenario.Share{{0, 1}}})
 	s.PodGroups = s.PodGroups[:1]
 	s.PodGroups[0].Spread = nil
