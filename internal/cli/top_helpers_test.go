@@ -86,7 +86,7 @@ func TestTopSaysWhyAnInstanceType(t *testing.T) {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	for name, says := range map[string]string{"old-1": "no decision is known to have launched node old-1", "none": "there is no node none"} {
-		if _, err := s.types(t.Context(), journal.Subject{Kind: journal.KindNode, Name: name}); err == nil || err.Error() != says && !strings.HasPrefix(err.Error(), says) {
+		if _, err := s.types(t.Context(), journal.Subject{Kind: journal.KindNode, Name: name}); err == nil || !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("of node %s: %v", name, err)
 		}
 	}

@@ -91,7 +91,7 @@ func openEvents(m *model) tea.Cmd {
 func openTypes(m *model) tea.Cmd {
 	s, types := subjectOf(m), m.opts.Helpers.Types
 	switch {
-	case s.Kind != journal.KindNode && s.Kind != journal.KindClaim:
+	case !hasLaunch(s):
 		m.notice = "no node or NodeClaim is open or under the cursor"
 		return nil
 	case types == nil:
@@ -99,6 +99,11 @@ func openTypes(m *model) tea.Cmd {
 		return nil
 	}
 	return openLines(m, "why "+s.String()+" is of its instance type", s, types)
+}
+
+// hasLaunch reports whether a subject was launched as an instance type: it is a node or NodeClaim.
+func hasLaunch(s journal.Subject) bool {
+	return s.Kind == journal.KindNode || s.Kind == journal.KindClaim
 }
 
 // openLines covers the list with what is asked of a subject.

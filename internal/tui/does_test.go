@@ -47,7 +47,7 @@ func TestHelpersAreAskedAboutTheRowOrWhatIsOpen(t *testing.T) {
 		{"⏎ T", "m5.large  too little memory"},
 		{"c T", "no decision is known to have launched it"},
 		{"o T", "no node or NodeClaim is open"},
-		{"⏎", "T why it"},
+		{"⏎", "T why this type"},
 		{"d e", "nothing that has events"},
 		{"d x", "wrote decision 18.k3f9 to decision-18.k3f9.txt"},
 		{"d down ⏎ x", "wrote decision 17.k3f9"},

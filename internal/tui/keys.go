@@ -66,7 +66,9 @@ func shortKeys(m *model) (short []key.Binding) {
 		add("Esc", "back")
 		if m.open.instanceType != "" {
 			add("t", "instance type")
-			add("T", "why it")
+		}
+		if hasLaunch(m.open.subject) {
+			add("T", "why this type")
 		}
 	}
 	add("?", "keys")

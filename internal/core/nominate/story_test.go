@@ -24,7 +24,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 //	node NAME asked=DUR [ready=DUR] [spare] [opening]   a node that asks to be opened, or asked
 //	gang NAME coming=N          how many pods of a gang are planned for nodes that have not joined
 //	pod NAME [for=NODE] [tried=DUR] [tries=N] [priority=N] [count=N]   an unbound pod, its target node,
-//	                            and when and how often kube-scheduler tried it in vain; with tries=0 when it was first seen
+//	                            when kube-scheduler last found no node for it, and how often; with tries=0 when it was first seen
 //	  [nominated=NODE] [unseen] [preempts] [given=N] [given-at=DUR]   the nomination that it has: written and not
 //	                            seen on it yet, or kube-scheduler's own; how often it was nominated, and when last
 //	  [gang=NAME]               the gang that it is of

@@ -166,7 +166,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		Refusals: f.counter(own, "", "refusals_total", "Pods that no node, existing or new, could take, by the reason of the verdict.", "reason"),
 		NominationOutcomes: f.counter(own, "", "pods_landed_total",
-			"Pods planned for a node, by whether they were bound to it: planned, elsewhere, refused.", "outcome"),
+			"Pods planned for a node, by whether they were bound to it, or to that of a pod like them: planned, elsewhere, refused.", "outcome"),
 		JournalDecisions: f.counter(own, "", "journal_decisions_total",
 			"Decisions handed to the journal, by loop and by what became of them: written, same, idle, snapshot_dropped, dropped, failed.", "loop", "outcome"),
 		DecisionsGivenUp: f.counter(own, "", "decisions_given_up_total",
