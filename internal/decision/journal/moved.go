@@ -131,6 +131,9 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 
 // nodeIndex finds those nodes of a snapshot that commands are about.
 type nodeIndex struct {
+	// areOthersAsked: there is a command whose nodes are gone, so it is asked for those that take its pods.
+	areOthersAsked bool
+
 	byName map[string]*cluster.Node
 	// replacing are those that were launched for a command, by its ID.
 	replacing map[string][]*cluster.Node
@@ -139,27 +142,41 @@ type nodeIndex struct {
 
 func (l *awaiting) indexOf(snap *cluster.Snapshot) *nodeIndex {
 	x := &nodeIndex{byName: map[string]*cluster.Node{}, replacing: map[string][]*cluster.Node{}, claims: map[string]bool{}}
-	for _, m := range l.moves { // few nodes of thousands are asked for
-		for name := range m.onto {
-			x.byName[name] = nil
-		}
+	for _, m := range l.moves {
 		for claim := range m.going {
 			x.claims[claim] = false
 		}
 	}
 	for i := range snap.Nodes {
+		if _, isAsked := x.claims[snap.Nodes[i].Claim]; isAsked {
+			x.claims[snap.Nodes[i].Claim] = true
+		}
+	}
+	for _, m := range l.moves {
+		if !x.haveOneOf(m.going) { // of most commands the nodes are still there, and no others are asked for
+			for name := range m.onto {
+				x.byName[name] = nil
+			}
+			x.areOthersAsked = true
+		}
+	}
+	if x.areOthersAsked {
+		x.others(snap)
+	}
+	return x
+}
+
+// others finds the nodes that take the pods of commands whose nodes are gone.
+func (x *nodeIndex) others(snap *cluster.Snapshot) {
+	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if _, isAsked := x.byName[n.Name]; isAsked {
 			x.byName[n.Name] = n
-		}
-		if _, isAsked := x.claims[n.Claim]; isAsked {
-			x.claims[n.Claim] = true
 		}
 		if n.Replaces != "" {
 			x.replacing[n.Replaces] = append(x.replacing[n.Replaces], n)
 		}
 	}
-	return x
 }
 
 // haveOneOf reports whether one of the NodeClaims is there.

@@ -26,8 +26,12 @@ const (
 	differenceMax, siblingMax = 0.6, 0.2
 	// replacedMost is how many lines in a row are taken for replaced before they are looked for elsewhere.
 	replacedMost = 4
+	// searchedMost is how many lines are searched one by one for another; more are put into a map first.
+	searchedMost = 200
 	// level is how thoroughly texts are compressed, of 9.
 	level = 2
+	// dictionaryMost is how many times as long as what is compressed its dictionary may be: to read it in takes time.
+	dictionaryMost = 32
 	// textsMax bounds how much text of pieces is remembered while differences are made.
 	textsMax = 1 << 20
 	// reusedMax bounds the memory that is kept from decision to decision to make differences in.
@@ -127,7 +131,10 @@ func (s *pieces) Put(name string, text []byte, refs []int64) int64 {
 			continue
 		}
 		if d := s.difference(from, text); float64(len(d)) < c.most*float64(len(text)) {
-			p.base, p.hasDictionary, dictionary, changes = c.base, true, from, d
+			p.base, changes = c.base, d
+			if p.hasDictionary = len(from) <= dictionaryMost*len(d); p.hasDictionary {
+				dictionary = from
+			}
 			break
 		}
 	}
@@ -337,13 +344,15 @@ func (k *packer) difference(from, text []byte) []byte {
 	for i := 0; i < len(lines); {
 		first, found := next, next < len(old) && bytes.Equal(lines[i], old[next])
 		if !found && len(old) > 0 && !isReplaced(lines[i:], old[min(next, len(old)):]) {
-			if at == nil {
-				at = make(map[string]int, len(old))
-				for k, line := range old {
-					at[string(line)] = k
-				}
+			switch {
+			case len(old) <= searchedMost:
+				first, found = search(old, next, lines[i])
+			case at == nil:
+				at = indexOfLines(old)
+				fallthrough
+			default:
+				first, found = at[string(lines[i])]
 			}
-			first, found = at[string(lines[i])]
 		}
 		if !found {
 			out = append(out, lines[i]...)
@@ -360,6 +369,25 @@ func (k *packer) difference(from, text []byte) []byte {
 		i, next = i+n, first+n
 	}
 	return out
+}
+
+// search returns where a line is: at the given place or behind it, if it is there.
+func search(in [][]byte, from int, line []byte) (at int, found bool) {
+	from = min(from, len(in))
+	isIt := func(other []byte) bool { return bytes.Equal(line, other) }
+	if at = slices.IndexFunc(in[from:], isIt); at >= 0 {
+		return from + at, true
+	}
+	at = slices.IndexFunc(in[:from], isIt)
+	return at, at >= 0
+}
+
+func indexOfLines(list [][]byte) map[string]int {
+	at := make(map[string]int, len(list))
+	for i, line := range list {
+		at[string(line)] = i
+	}
+	return at
 }
 
 // appendLines appends the lines of a text, each with its end. What follows the last end is a line, too, empty or not.
