@@ -81,25 +81,29 @@ func TestWhichPodsAreAlike(t *testing.T) {
 }
 
 // TestPodsSwapNodes has kube-scheduler bind a pod to the node that another was planned for. If the other is
-// like it, it is planned for the first one's node from then on: else it would wait for a node that is full.
+// like it, and that node has not refused it before, it is planned for the first one's node from then on: else it
+// would wait for a node that is full.
 func TestPodsSwapNodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change  func(b, d *corev1.Pod)
+		refused []string          // by node n1
 		planned map[string]string // in the end
 		outcome Outcome
 	}{
-		"alike":            {func(_, _ *corev1.Pod) {}, map[string]string{"b": "c1", "d": "c2"}, AsPlanned},
-		"another priority": {func(b, _ *corev1.Pod) { b.Spec.Priority = new(int32(3)) }, map[string]string{"b": "c2", "d": "c1"}, AsPlanned},
-		"volume claims": {func(b, d *corev1.Pod) {
+		"alike":              {planned: map[string]string{"b": "c1", "d": "c2"}, outcome: AsPlanned},
+		"refused there":      {refused: []string{"b"}, planned: map[string]string{"b": "c2", "d": "c1"}, outcome: AsPlanned},
+		"both refused there": {refused: []string{"b", "d"}, planned: map[string]string{"b": "c2", "d": "c2"}, outcome: Elsewhere},
+		"another priority":   {change: func(b, _ *corev1.Pod) { b.Spec.Priority = new(int32(3)) }, planned: map[string]string{"b": "c2", "d": "c1"}, outcome: AsPlanned},
+		"volume claims": {change: func(b, d *corev1.Pod) {
 			for _, p := range []*corev1.Pod{b, d} {
 				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
 			}
-		}, map[string]string{"b": "c2", "d": "c2"}, Elsewhere},
-		"bound itself": {func(b, _ *corev1.Pod) { b.Spec.NodeName = "n2" }, map[string]string{"d": "c1"}, AsPlanned},
-		"nobody is alike": {func(b, d *corev1.Pod) {
+		}, planned: map[string]string{"b": "c2", "d": "c2"}, outcome: Elsewhere},
+		"bound itself": {change: func(b, _ *corev1.Pod) { b.Spec.NodeName = "n2" }, planned: map[string]string{"d": "c1"}, outcome: AsPlanned},
+		"nobody is alike": {change: func(b, d *corev1.Pod) {
 			b.Spec.Priority, d.Spec.Priority = new(int32(3)), new(int32(3))
-		}, map[string]string{"b": "c2", "d": "c2"}, Elsewhere},
+		}, planned: map[string]string{"b": "c2", "d": "c2"}, outcome: Elsewhere},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,16 +116,21 @@ func TestPodsSwapNodes(t *testing.T) {
 				claim.Spec.NodeClassRef = &karpenterv1.NodeClassReference{Group: classGroup, Kind: classKind, Name: "default"}
 				claim.Status.ProviderID = "id" + n
 				upsert(s, claim)
-				upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + n}, Spec: corev1.NodeSpec{ProviderID: "id" + n}})
+				upsert(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + n, Labels: map[string]string{corev1.LabelHostname: "n" + n}}, Spec: corev1.NodeSpec{ProviderID: "id" + n}})
 			}
 			pods := map[string]*corev1.Pod{"a": comingPod("a", "web"), "b": comingPod("b", "web"), "d": comingPod("d", "web")}
-			c.change(pods["b"], pods["d"])
+			if c.change != nil {
+				c.change(pods["b"], pods["d"])
+			}
 			for pod, node := range map[string]string{"a": "c1", "b": "c2", "d": "c2"} {
 				upsert(s, pods[pod])
 				s.Assign([]cluster.PodRef{translate.PodRef(pods[pod])}, node)
 			}
 			if pods["b"].Spec.NodeName != "" {
 				upsert(s, pods["b"])
+			}
+			for _, pod := range c.refused {
+				s.pods.all[pods[pod].UID].history.refusedBy = []string{"n1"}
 			}
 			now = now.Add(time.Minute)
 			bound := pods["a"].DeepCopy()

@@ -84,16 +84,20 @@ func (x *assignments) plan(uid types.UID, node string) {
 }
 
 // swap plans another pod for the node that a pod was planned for which is now bound elsewhere: one like it that
-// is planned for the node where it is. It reports whether there is one.
+// is planned for the node where it is, and that the other node has not refused. It reports whether there is one.
 func (x *assignments) swap(p *pod, planned string, now time.Time) bool {
 	names := []string{p.object.Spec.NodeName}
 	if c := x.nodes.claimOf(p.object.Spec.NodeName); c != nil {
 		names = append(names, c.object.Name)
 	}
+	host := ""
+	if n := x.nodes.joined(planned); n != nil {
+		host = n.Labels[corev1.LabelHostname]
+	}
 	var twin *pod
 	for _, name := range names {
 		for uid := range x.plannedFor[name] {
-			if other := x.pods.unbound[uid]; other != nil && isAlike(p, other) && (twin == nil || uid < twin.object.UID) {
+			if other := x.pods.unbound[uid]; other != nil && isAlike(p, other) && !slices.Contains(other.history.refusedBy, host) && (twin == nil || uid < twin.object.UID) {
 				twin = other
 			}
 		}
