@@ -1,6 +1,10 @@
 package cluster
 
-import "github.com/dovetail-sh/dovetail/internal/core/label"
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/core/label"
+)
 
 // Rules say where a pod may be in relation to other pods. All of them must hold.
 type Rules struct {
@@ -32,6 +36,17 @@ type PodTerm struct {
 	// labels it matches.
 	Namespaces        []string
 	NamespaceSelector Selector
+}
+
+// Selects reports whether the term selects pods with the labels in a namespace; namespaces are the labels of each one.
+// An empty NamespaceSelector selects every namespace, also one that is not known yet.
+func (t *PodTerm) Selects(namespace string, labels map[string]string, namespaces map[string]map[string]string) bool {
+	in := slices.Contains(t.Namespaces, namespace)
+	if !in && t.NamespaceSelector.Some {
+		of, known := namespaces[namespace]
+		in = known && t.NamespaceSelector.Selects(of) || len(t.NamespaceSelector.Requirements) == 0
+	}
+	return in && t.Selector.Selects(labels)
 }
 
 // Selector selects pods by their labels. The zero Selector selects none.

@@ -101,7 +101,7 @@ func (k *kinds) price(snap *cluster.Snapshot, opts Options, meter *effort.Meter)
 		for c := range classes {
 			cl := &classes[c]
 			meter.Spend(1 + len(pool.Types))
-			most, best := perNode(cl.Constraints), math.Inf(1)
+			most, best := perNode(cl.Constraints, snap.Namespaces), math.Inf(1)
 			for t := range pool.Types {
 				n := quantity.Times(pool.Types[t].Free, empty, cl.Need, most)
 				if n == 0 {
@@ -133,9 +133,9 @@ func (k *kinds) filled(l *plan.Launch) (sum float64) {
 
 // perNode returns how many pods with the constraints can be on one node, as far as their host ports
 // and their anti-affinity to each other say.
-func perNode(c *cluster.Constraints) int64 {
+func perNode(c *cluster.Constraints, namespaces map[string]map[string]string) int64 {
 	alone := slices.ContainsFunc(c.AntiAffinity, func(t cluster.PodTerm) bool {
-		return t.Key == label.Hostname && slices.Contains(t.Namespaces, c.Namespace) && t.Selector.Selects(c.Labels)
+		return t.Key == label.Hostname && t.Selects(c.Namespace, c.Labels, namespaces)
 	})
 	if alone || len(c.Ports) > 0 {
 		return 1

@@ -30,7 +30,7 @@ func leaveRunning(snap *cluster.Snapshot) *cluster.Snapshot {
 	known := map[*cluster.Constraints]bool{} // whether one of refused selects them
 	isSelected := func(sh *cluster.Constraints) bool {
 		if _, is := known[sh]; !is {
-			known[sh] = slices.ContainsFunc(refused, func(of *cluster.Constraints) bool { return keepsApart(of, sh) })
+			known[sh] = slices.ContainsFunc(refused, func(of *cluster.Constraints) bool { return keepsApart(of, sh, snap.Namespaces) })
 		}
 		return known[sh]
 	}
@@ -49,9 +49,9 @@ func leaveRunning(snap *cluster.Snapshot) *cluster.Snapshot {
 }
 
 // keepsApart reports whether the spread or anti-affinity of a pod selects another one.
-func keepsApart(of, other *cluster.Constraints) bool {
+func keepsApart(of, other *cluster.Constraints, namespaces map[string]map[string]string) bool {
 	return of.Namespace == other.Namespace && slices.ContainsFunc(of.Spread, func(s cluster.Spread) bool { return s.Selector.Selects(other.Labels) }) ||
 		slices.ContainsFunc(of.AntiAffinity, func(t cluster.PodTerm) bool {
-			return slices.Contains(t.Namespaces, other.Namespace) && t.Selector.Selects(other.Labels)
+			return t.Selects(other.Namespace, other.Labels, namespaces)
 		})
 }

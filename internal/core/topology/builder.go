@@ -86,14 +86,7 @@ func (b *builder) candidates(s *cluster.Selector) []int {
 // selects reports whether the term selects pods of the class.
 func (b *builder) selects(t *cluster.PodTerm, class int) bool {
 	sh := b.ledger.constraintSets[class]
-	in := slices.Contains(t.Namespaces, sh.Namespace)
-	if !in && t.NamespaceSelector.Some {
-		labels, known := b.namespaces[sh.Namespace]
-		in = known && t.NamespaceSelector.Selects(labels)
-		// An empty selector selects every namespace, also one that is not known yet.
-		in = in || len(t.NamespaceSelector.Requirements) == 0
-	}
-	return in && t.Selector.Selects(sh.Labels)
+	return t.Selects(sh.Namespace, sh.Labels, b.namespaces)
 }
 
 // rule is which pods a rule of a class selects.

@@ -302,9 +302,12 @@ func (a *args) spread(text string, sh *cluster.Constraints) cluster.Spread {
 	return s
 }
 
-// podTerm reads key:app.
+// podTerm reads key:app, and key:app:* with a selector of every namespace.
 func podTerm(text string) cluster.PodTerm {
 	key, app, _ := strings.Cut(text, ":")
+	if app, isEverywhere := strings.CutSuffix(app, ":*"); isEverywhere {
+		return cluster.PodTerm{Key: fullKey(key), Selector: selectApp(app), NamespaceSelector: cluster.Selector{Some: true}}
+	}
 	return cluster.PodTerm{Key: fullKey(key), Selector: selectApp(app), Namespaces: []string{"default"}}
 }
 
