@@ -131,9 +131,6 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 
 // nodeIndex finds those nodes of a snapshot that commands are about.
 type nodeIndex struct {
-	// areOthersAsked: there is a command whose nodes are gone, so it is asked for those that take its pods.
-	areOthersAsked bool
-
 	byName map[string]*cluster.Node
 	// replacing are those that were launched for a command, by its ID.
 	replacing map[string][]*cluster.Node
@@ -152,22 +149,23 @@ func (l *awaiting) indexOf(snap *cluster.Snapshot) *nodeIndex {
 			x.claims[snap.Nodes[i].Claim] = true
 		}
 	}
+	areGone := false // the nodes of a command: then it is asked which nodes took its pods
 	for _, m := range l.moves {
-		if !x.haveOneOf(m.going) { // of most commands the nodes are still there, and no others are asked for
+		if !x.haveOneOf(m.going) {
+			areGone = true
 			for name := range m.onto {
 				x.byName[name] = nil
 			}
-			x.areOthersAsked = true
 		}
 	}
-	if x.areOthersAsked {
-		x.others(snap)
+	if areGone {
+		x.findTakers(snap)
 	}
 	return x
 }
 
-// others finds the nodes that take the pods of commands whose nodes are gone.
-func (x *nodeIndex) others(snap *cluster.Snapshot) {
+// findTakers finds the nodes that take the pods of commands whose nodes are gone.
+func (x *nodeIndex) findTakers(snap *cluster.Snapshot) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if _, isAsked := x.byName[n.Name]; isAsked {

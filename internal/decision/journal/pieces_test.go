@@ -10,6 +10,29 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestALongTextWithASmallChange puts a text of more lines than are searched one by one, and one that differs so
+// little that the first is not read in as a dictionary.
+func TestALongTextWithASmallChange(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for i := range 2 * searchedMost {
+		lines = append(lines, fmt.Sprintf("line %d of a long text", i))
+	}
+	first := []byte(strings.Join(lines, "\n"))
+	second := []byte(strings.Join(slices.Insert(slices.Delete(lines, 300, 310), 100, "x"), "\n"))
+	p := newPieces()
+	p.begin()
+	p.Put("nodes", first, nil)
+	one := p.all[p.Put("nodes", second, nil)]
+	if one.base == nil || one.hasDictionary || len(one.body) > 50 {
+		t.Errorf("the text has a base: %v, a dictionary: %v, and takes %d bytes", one.base != nil, one.hasDictionary, len(one.body))
+	}
+	clear(p.texts) // what is remembered
+	if text, err := p.textOf(one); err != nil || !bytes.Equal(text, second) {
+		t.Errorf("it reads as %.100q, error %v", text, err)
+	}
+}
+
 // TestEveryTextIsReadAsItWasPut puts texts of some names that change line by line, more often than texts are made from
 // one another, and drops some.
 func TestEveryTextIsReadAsItWasPut(t *testing.T) {

@@ -84,7 +84,8 @@ func (x *assignments) plan(uid types.UID, node string) {
 }
 
 // swap plans another pod for the node that a pod was planned for which is now bound elsewhere: one like it that
-// is planned for the node where it is, and that the other node has not refused. It reports whether there is one.
+// is planned for the node where it is, and that kube-scheduler has not refused to bind to the other one before. It
+// reports whether there is one.
 func (x *assignments) swap(p *pod, planned string, now time.Time) bool {
 	names := []string{p.object.Spec.NodeName}
 	if c := x.nodes.claimOf(p.object.Spec.NodeName); c != nil {

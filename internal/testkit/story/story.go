@@ -23,8 +23,8 @@
 // since five minutes.
 //
 // Rules between pods select by the label app: spread=zone:1 (of the own app, skew 1; a
-// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web, apart=host:db:* (of every namespace); prefer-spread, prefer-with,
-// prefer-apart and prefer-node=zone:In:a are preferences, given up in the order of the API.
+// third part is minDomains, a fourth another app), with=zone:db, apart=host:db|web, apart=host:db:* (of every
+// namespace); prefer-spread, prefer-with, prefer-apart and prefer-node=zone:In:a are preferences, given up in the order of the API.
 //
 // volume=zone:In:a is a place where a pod's volumes can be used; several are
 // alternatives. attach.ebs=1 is how many volumes of driver ebs it attaches, and on types
