@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,12 +19,21 @@ const movedGrace = time.Minute
 type awaitedMoves struct {
 	id    ID
 	since time.Time
-	// going are the NodeClaims that it removes; onto are nodes that were there and take pods.
-	going, onto map[string]bool
+	// going are the nodes that it removes; isThere: one of them is in the newest snapshot.
+	going   []goingNode
+	isThere bool
+	// onto are nodes that were there and take pods.
+	onto map[string]bool
 	// planned is how many pods it moves, by owner.
 	planned map[string]int
 	goneAt  time.Time // zero: its nodes were there in the newest snapshot
 	LaunchOutcome
+}
+
+// goingNode is a node that a command removes, by its NodeClaim. at is where it was when it was last looked for.
+type goingNode struct {
+	claim string
+	at    int
 }
 
 // ownerOf names what made a pod, by its name: NAME-HASH-RANDOM is of the ReplicaSet NAME-HASH, NAME-0 of the
@@ -57,16 +65,18 @@ func (l *awaiting) awaitMoves(d *record.Decision, id ID) {
 }
 
 func movesOf(c *plan.Command, snap *cluster.Snapshot) *awaitedMoves {
-	m := &awaitedMoves{since: snap.At, going: map[string]bool{}, onto: map[string]bool{}, planned: map[string]int{}}
+	m := &awaitedMoves{since: snap.At, onto: map[string]bool{}, planned: map[string]int{}}
+	removed := map[string]bool{}
 	for i := range c.Remove {
-		m.going[c.Remove[i].Claim] = true
+		removed[c.Remove[i].Claim] = true
 	}
 	again := map[cluster.PodRef]bool{} // pods that something makes anew
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
-		if !m.going[n.Claim] {
+		if !removed[n.Claim] {
 			continue
 		}
+		m.going = append(m.going, goingNode{n.Claim, i})
 		for k := range n.Reschedulable {
 			if r := &n.Reschedulable[k]; r.Controller != "" && r.Buffer == "" {
 				again[r.PodRef] = true
@@ -113,8 +123,21 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	for i := range snap.Excluded {
 		waiting[ownerOf(snap.Excluded[i].PodRef)] = true
 	}
-	nodes := l.indexOf(snap)
-	for _, command := range slices.Sorted(maps.Keys(l.moves)) {
+	l.findGoing(snap)
+	var gone []string
+	for command, m := range l.moves {
+		switch {
+		case !m.isThere:
+			gone = append(gone, command)
+			continue
+		case snap.At.Sub(m.since) > awaitedFor:
+			l.endMoves(command)
+		}
+		m.goneAt = time.Time{} // what came already is counted when its nodes have gone
+	}
+	slices.Sort(gone)
+	nodes := l.indexOf(snap, gone)
+	for _, command := range gone {
 		m := l.moves[command]
 		m.count(nodes, command, snap.At)
 		switch {
@@ -129,43 +152,48 @@ func (l *awaiting) checkMoves(snap *cluster.Snapshot) (known []*awaitedMoves) {
 	return known
 }
 
-// nodeIndex finds those nodes of a snapshot that commands are about.
+// findGoing looks for the nodes that commands remove. Nearly all are where they were in the snapshot before.
+func (l *awaiting) findGoing(snap *cluster.Snapshot) {
+	sought := map[string][]*awaitedMoves{}
+	for _, m := range l.moves {
+		m.isThere = slices.ContainsFunc(m.going, func(g goingNode) bool {
+			return g.at < len(snap.Nodes) && snap.Nodes[g.at].Claim == g.claim
+		})
+		for i := range m.going {
+			if !m.isThere {
+				sought[m.going[i].claim] = append(sought[m.going[i].claim], m)
+			}
+		}
+	}
+	if len(sought) == 0 {
+		return
+	}
+	for i := range snap.Nodes {
+		for _, m := range sought[snap.Nodes[i].Claim] {
+			m.isThere = true
+			m.going[slices.IndexFunc(m.going, func(g goingNode) bool { return g.claim == snap.Nodes[i].Claim })].at = i
+		}
+	}
+}
+
+// nodeIndex finds those nodes of a snapshot that may have taken pods of commands.
 type nodeIndex struct {
 	byName map[string]*cluster.Node
 	// replacing are those that were launched for a command, by its ID.
 	replacing map[string][]*cluster.Node
-	claims    map[string]bool
 }
 
-func (l *awaiting) indexOf(snap *cluster.Snapshot) *nodeIndex {
-	x := &nodeIndex{byName: map[string]*cluster.Node{}, replacing: map[string][]*cluster.Node{}, claims: map[string]bool{}}
-	for _, m := range l.moves {
-		for claim := range m.going {
-			x.claims[claim] = false
+// indexOf finds what may have taken the pods of commands whose nodes are gone.
+func (l *awaiting) indexOf(snap *cluster.Snapshot, gone []string) *nodeIndex {
+	x := &nodeIndex{byName: map[string]*cluster.Node{}, replacing: map[string][]*cluster.Node{}}
+	if len(gone) == 0 {
+		return x
+	}
+	for _, command := range gone {
+		for name := range l.moves[command].onto {
+			x.byName[name] = nil
 		}
 	}
-	for i := range snap.Nodes {
-		if _, isAsked := x.claims[snap.Nodes[i].Claim]; isAsked {
-			x.claims[snap.Nodes[i].Claim] = true
-		}
-	}
-	areGone := false // the nodes of a command: then it is asked which nodes took its pods
-	for _, m := range l.moves {
-		if !x.haveOneOf(m.going) {
-			areGone = true
-			for name := range m.onto {
-				x.byName[name] = nil
-			}
-		}
-	}
-	if areGone {
-		x.findTakers(snap)
-	}
-	return x
-}
-
-// findTakers finds the nodes that take the pods of commands whose nodes are gone.
-func (x *nodeIndex) findTakers(snap *cluster.Snapshot) {
 	for i := range snap.Nodes {
 		n := &snap.Nodes[i]
 		if _, isAsked := x.byName[n.Name]; isAsked {
@@ -175,24 +203,12 @@ func (x *nodeIndex) findTakers(snap *cluster.Snapshot) {
 			x.replacing[n.Replaces] = append(x.replacing[n.Replaces], n)
 		}
 	}
-}
-
-// haveOneOf reports whether one of the NodeClaims is there.
-func (x *nodeIndex) haveOneOf(claims map[string]bool) bool {
-	for claim := range claims {
-		if x.claims[claim] {
-			return true
-		}
-	}
-	return false
+	return x
 }
 
 // count counts the pods that came after the command was begun, on the nodes that it meant them for.
 func (m *awaitedMoves) count(nodes *nodeIndex, command string, at time.Time) {
-	if m.There = 0; nodes.haveOneOf(m.going) {
-		m.goneAt = time.Time{}
-		return // what came already is counted when its nodes have gone
-	}
+	m.There = 0
 	if m.goneAt.IsZero() {
 		m.goneAt = at
 	}

@@ -65,11 +65,15 @@ func TestWherePodsOfCommandsWent(t *testing.T) {
 		"others than planned do not count": {[]*record.Decision{
 			seen(later(2), nil, onNew("web-a", "api-1", "api-2")), seen(later(3), nil, onNew("web-a", "api-1", "api-2")),
 		}, []LaunchOutcome{{1, 3, 1, later(3)}}},
-		"more than planned do not count":     {[]*record.Decision{seen(later(2), nil, onNew("web-a", "web-b", "web-c", "web-d"))}, []LaunchOutcome{{1, 3, 3, later(2)}}},
-		"one waits":                          {[]*record.Decision{seen(later(2), []string{"web-c"}, onNew("web-a", "web-b")), seen(later(9), []string{"web-c"}, onNew("web-a", "web-b"))}, nil},
-		"one waits for ever":                 {[]*record.Decision{seen(later(2), []string{"web-c"}, onNew("web-a")), seen(later(63), []string{"web-c"}, onNew("web-a"))}, []LaunchOutcome{{1, 3, 1, later(63)}}},
-		"one of another owner waits":         {[]*record.Decision{seen(later(2), []string{"api-c"}, onNew("web-a", "web-b", "web-c"))}, []LaunchOutcome{{1, 3, 3, later(2)}}},
-		"the node is not gone":               {[]*record.Decision{seen(later(2), nil, holds("old", old...), onNew("web-a", "web-b", "web-c"))}, nil},
+		"more than planned do not count": {[]*record.Decision{seen(later(2), nil, onNew("web-a", "web-b", "web-c", "web-d"))}, []LaunchOutcome{{1, 3, 3, later(2)}}},
+		"one waits":                      {[]*record.Decision{seen(later(2), []string{"web-c"}, onNew("web-a", "web-b")), seen(later(9), []string{"web-c"}, onNew("web-a", "web-b"))}, nil},
+		"one waits for ever":             {[]*record.Decision{seen(later(2), []string{"web-c"}, onNew("web-a")), seen(later(63), []string{"web-c"}, onNew("web-a"))}, []LaunchOutcome{{1, 3, 1, later(63)}}},
+		"one of another owner waits":     {[]*record.Decision{seen(later(2), []string{"api-c"}, onNew("web-a", "web-b", "web-c"))}, []LaunchOutcome{{1, 3, 3, later(2)}}},
+		"the node is not gone":           {[]*record.Decision{seen(later(2), nil, holds("old", old...), onNew("web-a", "web-b", "web-c"))}, nil},
+		"the node is not gone but elsewhere": {[]*record.Decision{
+			seen(later(2), nil, onNew("web-a", "web-b", "web-c"), holds("old", old...)), seen(later(3), nil, onNew("web-a", "web-b", "web-c"), holds("far"), holds("old", old...)),
+			seen(later(62), nil, holds("old", old...), onNew("web-a", "web-b", "web-c")),
+		}, nil},
 		"it was undone":                      {[]*record.Decision{undone, seen(later(2), nil, onNew("web-a", "web-b", "web-c"))}, nil},
 		"the node never went, and went late": {[]*record.Decision{seen(later(62), nil, holds("old", old...)), seen(later(70), nil, onNew("web-a", "web-b", "web-c"))}, nil},
 	} {

@@ -2,10 +2,12 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
+	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 )
 
 // podsNamed is how many pods of a node are named.
@@ -80,9 +82,28 @@ func (x *speaker) removals() {
 			x.refuse(x.node(r.Node), "disrupted taint removed: its command was cancelled (%s)", &u.Why)
 		}
 	}
-	for i := range p.Blocked {
-		x.refuse(x.node(p.Blocked[i].Subject), "stays (%s)", &p.Blocked[i])
+	x.stay(p.Blocked)
+}
+
+// staysMissed is how many nodes in a row may be in the list before and no more in this one.
+const staysMissed = 16
+
+// stay says why nodes stay. Most stayed by the decision before, and are in the same order, so few names are looked up.
+func (x *speaker) stay(why []verdict.Verdict) {
+	if len(why) == 0 {
+		return
 	}
+	before, staying := x.staying, make([]*timeline, len(why))
+	for i := range why {
+		at := slices.IndexFunc(before[:min(staysMissed, len(before))], func(l *timeline) bool { return l.Name == why[i].Subject })
+		if at >= 0 {
+			staying[i], before = before[at], before[at+1:]
+		} else {
+			staying[i] = x.node(why[i].Subject)
+		}
+		x.refuse(staying[i], "stays (%s)", &why[i])
+	}
+	x.staying = staying
 }
 
 // node returns the timeline of a node.

@@ -95,6 +95,8 @@ type timelines struct {
 	count  int
 	// current are the statements of the newest decision of each asker.
 	current map[asker][]*statement
+	// staying are the nodes that stayed by the newest decision that said so, in its order.
+	staying []*timeline
 	// changed are the statements that began or ended and are to be written to disk.
 	changed []*statement
 }
@@ -287,6 +289,7 @@ func (t *timelines) prune() {
 	for who, list := range t.current {
 		t.current[who] = slices.DeleteFunc(list, func(e *statement) bool { return going[e] })
 	}
+	t.staying = nil // some may be gone
 	t.changed = slices.DeleteFunc(t.changed, func(e *statement) bool { return going[e] })
 	t.count -= len(going)
 }

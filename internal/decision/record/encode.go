@@ -310,7 +310,7 @@ func (e *encoder) float(f float64) {
 
 func (e *encoder) string(s string) {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+		if c := s[i]; c-' ' > '~'-' ' || c == '"' || c == '\\' { // below the space it wraps around
 			e.marshaled(s)
 			return
 		}
