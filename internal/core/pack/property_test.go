@@ -139,6 +139,80 @@ func TestGatheringKeepsWorkloadsSpread(t *testing.T) {
 	}
 }
 
+// TestGatheringOnExistingNodes: no more existing nodes get their first pod that may not be evicted than if all might be, as
+// many pods are placed on existing nodes, and no rule is broken. It does happen that fewer do.
+func TestGatheringOnExistingNodes(t *testing.T) {
+	t.Parallel()
+	fewer := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text := "type small cpu=8 memory=32Gi price=0.21 zones=a,b\npool default\n"
+		for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
+			text += fmt.Sprintf("node n%d pool=default type=small zone=%s used.cpu=%d label=disk:%s %s %s\n", i, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "zone"), rapid.IntRange(0, 7).Draw(t, "used"),
+				rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk"), rapid.SampledFrom([]string{"", "starting"}).Draw(t, "ready"), rapid.SampledFrom([]string{"", "", "do-not-disrupt=pod_x"}).Draw(t, "held"))
+		}
+		for i := range rapid.IntRange(2, 6).Draw(t, "workloads") {
+			text += fmt.Sprintf("pod w%d cpu=%d count=%d %s %s %s\n", i, rapid.IntRange(1, 4).Draw(t, "cpu"), rapid.IntRange(1, 6).Draw(t, "count"), rapid.SampledFrom([]string{"", "app=w"}).Draw(t, "app"),
+				rapid.SampledFrom([]string{"", "", "select=disk:ssd", "port=80", "apart=host:w", "spread=zone:1"}).Draw(t, "rule"), rapid.SampledFrom([]string{"", "do-not-disrupt"}).Draw(t, "stays"))
+		}
+		snap, err := story.Parse(text)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		const premium = 0.1
+		p := pack.Solve(snap, pack.Options{ResiliencePremium: premium})
+		apart, _ := ungathered(snap, premium)
+		without, with := heldAnew(snap, apart), heldAnew(snap, &p)
+		if with < without {
+			fewer++
+		}
+		if with > without || len(p.Assignments) != len(apart.Assignments) {
+			t.Fatalf("%d nodes get their first pod that stays, %d if all may be evicted\n%s\n%s\n%s", with, without, text, story.Print(&p), story.Print(apart))
+		}
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, neighboursHold} {
+			if err := check(snap, &p); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
+			}
+		}
+	})
+	if !testing.Short() && fewer == 0 { // one in ten does, and -short tries 20
+		t.Error("pods that stay never went together")
+	}
+}
+
+// Pods of the workload that run on a node count there, too.
+func TestGatheringCountsRunningPods(t *testing.T) {
+	t.Parallel()
+	for same, want := range map[bool]string{true: "n1", false: "n2"} {
+		snap, err := story.Parse("type small cpu=8 memory=32Gi price=0.21\npool default\nnode n1 pool=default type=small zone=a\nnode n2 pool=default type=small zone=a do-not-disrupt=pod_x\n" +
+			"running web on=n2 app=web cpu=1\npod db cpu=1 app=db do-not-disrupt\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same {
+			snap.Nodes[1].Reschedulable[0].Constraints = snap.Pending[0].Constraints
+		}
+		p := pack.Solve(snap, pack.Options{ResiliencePremium: 0.1})
+		if got := p.Assignments[0].Node; got != want {
+			t.Errorf("a pod of its workload runs on n2: %t; the pod is placed on %s, want %s", same, got, want)
+		}
+	}
+}
+
+// heldAnew returns how many existing nodes get their first pod that may not be evicted.
+func heldAnew(snap *cluster.Snapshot, p *plan.Plan) int {
+	isHeld, anew := map[string]bool{}, map[string]bool{}
+	for i := range snap.Nodes {
+		isHeld[snap.Nodes[i].Name] = snap.Nodes[i].DoNotDisrupt != ""
+	}
+	for _, a := range p.Assignments {
+		stays := slices.ContainsFunc(snap.Pending, func(pod cluster.Pod) bool { return pod.PodRef == a.Pod && pod.DoNotDisrupt })
+		if stays && !isHeld[a.Node] {
+			anew[a.Node] = true
+		}
+	}
+	return len(anew)
+}
+
 // priceHolds reports whether the bound is one, and first-fit-decreasing no better.
 func priceHolds(snap *cluster.Snapshot, p *plan.Plan) error {
 	if price := p.PriceHourly(); p.BoundHourly > price+1e-6 {

@@ -7,14 +7,26 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 )
 
-// resilient returns a solver whose workloads lose fewer pods with one node, and whose plan costs no more
+// resilient returns a solver whose workloads lose fewer pods with one node, as dispersed does, and with pods that may not
+// be evicted on few existing nodes.
+func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Meter) *solver {
+	best := s.dispersed(begin, meter)
+	if best.withheld == 0 { // chunks of capacity buffers wait for the room that there is
+		before, after := disperse.GatherOnExisting(best.state)
+		best.resilience.HoldingBefore += before
+		best.resilience.HoldingAfter += after
+	}
+	return best
+}
+
+// dispersed returns a solver whose workloads lose fewer pods with one node, and whose plan costs no more
 // than the premium on top of this one's. begin begins a solve anew, metered by its argument.
 //
 // First pods are exchanged between the nodes of this plan, which costs nothing. Where a node still has
 // more pods of a workload than it should, nodes are launched anew with a limit to that, a strict one
 // first, unless chunks of capacity buffers wait. Then the zones of the nodes are chosen, and pods that may not be
 // evicted are gathered on few of them. It takes what effort is left, and never too much.
-func (s *solver) resilient(begin func(*effort.Meter) *solver, meter *effort.Meter) *solver {
+func (s *solver) dispersed(begin func(*effort.Meter) *solver, meter *effort.Meter) *solver {
 	all := effortFor(s.state.Model.Options, s.state.Model.Snapshot)
 	if s.state.CountOnPlanned() == 0 || meter.Left() < all/spreadLeast {
 		return s

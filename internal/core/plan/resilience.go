@@ -10,7 +10,7 @@ import (
 type Resilience struct {
 	// Before is what can be lost with the cheapest plan, After with this one.
 	Before, After Loss
-	// HoldingBefore and HoldingAfter are how many of the nodes that are launched have pods that may not be evicted.
+	// HoldingBefore and HoldingAfter are how many nodes, launched or there, get their first pod that may not be evicted.
 	HoldingBefore, HoldingAfter int
 	// CheapestHourly and SpreadHourly are what the launches of the two plans cost, in dollars.
 	CheapestHourly, SpreadHourly float64

@@ -4,8 +4,8 @@
 // The one idea: pods are exchanged between planned nodes such that no node changes its cheapest
 // offering. That costs nothing. Where it does not suffice, Cap limits how many pods of a class one
 // node may have, and the caller launches other nodes and compares the prices. Zones chooses the zones of
-// planned nodes, for a price.
+// planned nodes, for a price. Gather and GatherOnExisting bring pods together that may not be evicted.
 //
 // It may import pack/place and what that imports. Read workload.go first (what a workload is, and
-// how many of its pods may be lost at once), then zone.go, exchange.go and zones.go.
+// how many of its pods may be lost at once), then zone.go, exchange.go, zones.go, gather.go and existing.go.
 package disperse

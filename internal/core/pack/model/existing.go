@@ -101,20 +101,22 @@ func ExistingNodes(snap *cluster.Snapshot, m *Model, classes []PodClass) []Exist
 			f.add(n, i)
 		}
 	}
-	rank := func(n *cluster.Node) int {
-		switch {
-		case n.Initialized:
-			return 0
-		case n.InFlight == nil:
-			return 1
-		default:
-			return 2
-		}
-	}
 	slices.SortStableFunc(f.bins, func(a, b ExistingNode) int {
-		return cmp.Or(cmp.Compare(rank(a.Node), rank(b.Node)), cmp.Compare(a.Node.Name, b.Node.Name))
+		return cmp.Or(cmp.Compare(a.Rank(), b.Rank()), cmp.Compare(a.Node.Name, b.Node.Name))
 	})
 	return f.bins
+}
+
+// Rank is less for nodes that are ready earlier.
+func (b *ExistingNode) Rank() int {
+	switch {
+	case b.Node.Initialized:
+		return 0
+	case b.Node.InFlight == nil:
+		return 1
+	default:
+		return 2
+	}
 }
 
 // existingNodes collects ExistingNodes.
