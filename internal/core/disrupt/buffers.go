@@ -108,7 +108,11 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 	for _, way := range []struct {
 		bind func(commands []plan.Command) *cluster.Snapshot
 		when string
-	}{{r.asPlanned, ""}, {r.spread, ", if kube-scheduler binds the node's pods to the emptiest nodes"}} {
+	}{
+		{r.asPlanned, ""},
+		{r.spread, ", if kube-scheduler binds the node's pods to the emptiest nodes"},
+		{func(commands []plan.Command) *cluster.Snapshot { return withoutDeleting(r.asPlanned(commands)) }, ", once the node is gone"},
+	} {
 		for i, b := range r.held(way.bind(commands)) {
 			if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
 				return no("capacity buffer %s/%s would have room for %d pods, not for %d%s", b.Namespace, b.Name, has, had, way.when)
@@ -116,6 +120,14 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 		}
 	}
 	return verdict.Verdict{}
+}
+
+// withoutDeleting returns the cluster when the nodes that are being deleted are gone: rules between chunks count nodes as
+// long as they are there, so with them pack may find another way.
+func withoutDeleting(snap *cluster.Snapshot) *cluster.Snapshot {
+	later := *snap
+	later.Nodes = slices.DeleteFunc(slices.Clone(snap.Nodes), func(n cluster.Node) bool { return n.Deleting })
+	return &later
 }
 
 // keepChunks is losesChunks for a command that may launch nodes for the chunks, if it saves enough all the

@@ -118,6 +118,7 @@ func (s *solver) withhold() {
 	s.chunks = make([][]int32, len(s.state.Classes))
 	for c := range s.state.Classes {
 		if cl := &s.state.Classes[c]; cl.IsBuffer {
+			cl.Waits = len(cl.Pods) > 0 && s.waits(cl.Pods[0])
 			s.chunks[c], cl.Pods = cl.Pods, nil
 			s.withheld += len(s.chunks[c])
 		}
@@ -136,13 +137,16 @@ func (s *solver) release(wanted func(*cluster.Constraints) bool) {
 	s.state.PlaceChunksOnExisting()
 	for c := range s.state.Classes {
 		cl := &s.state.Classes[c]
-		if !cl.IsBuffer || len(cl.Pods) == 0 || !s.waits(cl.Pods[0]) {
-			continue
+		if cl.Waits {
+			s.refuseWaiting(cl.Pods)
+			cl.Pods = nil
 		}
-		for _, p := range cl.Pods {
-			s.refused[p] = verdict.Of(verdict.BufferWaits, "", "no node is launched for the buffer yet")
-		}
-		cl.Pods = nil
+	}
+}
+
+func (s *solver) refuseWaiting(chunks []int32) {
+	for _, p := range chunks {
+		s.refused[p] = verdict.Of(verdict.BufferWaits, "", "no node is launched for the buffer yet")
 	}
 }
 

@@ -353,8 +353,11 @@ func (s *solver) placeChunks() {
 	s.firstFit()
 	s.finish()
 	for c := range s.state.Classes {
-		if cl := &s.state.Classes[c]; !cl.IsBuffer {
+		switch cl := &s.state.Classes[c]; {
+		case !cl.IsBuffer:
 			cl.Pods = unplaced[c]
+		case cl.Waits: // some may have lost their place to the rules of others
+			s.refuseWaiting(cl.Pods)
 		}
 	}
 }

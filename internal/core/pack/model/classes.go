@@ -26,6 +26,8 @@ type PodClass struct {
 	LastMiss topology.Miss
 	// IsBuffer: its pods are chunks of a capacity buffer. They are placed when all other pods are.
 	IsBuffer bool
+	// Waits: no node is launched for its pods yet.
+	Waits bool
 	// PerNode is how many of its pods one node should have at most; 0: any number.
 	PerNode int
 	// TooLarge: no node can hold its pods. They were refused before any pod was placed.

@@ -42,7 +42,7 @@ func (s *State) placeOne(c *model.PodClass, st *model.Stage) (model.Assignment, 
 // domains of the node that matter for the pod. It reports whether it could.
 func (s *State) PlaceOneOnPlanned(b *model.PlannedNode, c *model.PodClass, st *model.Stage) bool {
 	in := &st.Admitted[b.PoolIndex]
-	if b.IsFull(c) || !in.Refusal.IsYes() || st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Pool.NodePool.Taints) ||
+	if c.Waits || b.IsFull(c) || !in.Refusal.IsYes() || st.AvoidPreferNoSchedule && fit.Undesired(c.Constraints.Tolerations, b.Pool.NodePool.Taints) ||
 		len(c.Constraints.Ports) > 0 && !model.PortsFree(s.Model.Meter, c.Constraints.Ports, b.Ports) {
 		return false
 	}
@@ -439,7 +439,7 @@ func (s *State) placeClass(c *model.PodClass, st *model.Stage) {
 // OpenNode plans a node of the first NodePool, by weight, of which fill can use one. It returns
 // the node, or nil.
 func (s *State) OpenNode(c *model.PodClass, st *model.Stage, fill func(*model.PlannedNode) bool) *model.PlannedNode {
-	if c.Constraints.Invalid != "" {
+	if c.Waits || c.Constraints.Invalid != "" {
 		return nil
 	}
 	for at, pool := range s.Model.Pools {
