@@ -122,7 +122,7 @@ func podOfMoreThanHalf(i int) *corev1.Pod {
 // launch is how long after an instant a NodeClaim was there, its launch was called for, and it said that it is launched.
 type launch struct{ created, called, launched time.Duration }
 
-// placed says on which nodes pods are, and why not.
+// placed says on which nodes pods are, and why not, and what events there are about pods that are gone.
 func placed(b *testing.B, c client.Client) string {
 	b.Helper()
 	var pods corev1.PodList
@@ -139,6 +139,15 @@ func placed(b *testing.B, c client.Client) string {
 			}
 		}
 		lines = append(lines, line)
+	}
+	var events corev1.EventList
+	if err := c.List(b.Context(), &events, client.InNamespace("default")); err != nil {
+		b.Fatal(err)
+	}
+	for i := range events.Items {
+		if e := &events.Items[i]; !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == e.InvolvedObject.Name }) {
+			lines = append(lines, fmt.Sprintf("%s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message))
+		}
 	}
 	return strings.Join(lines, "; ")
 }
