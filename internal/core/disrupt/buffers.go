@@ -111,7 +111,7 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 	}{
 		{r.asPlanned, ""},
 		{r.spread, ", if kube-scheduler binds the node's pods to the emptiest nodes"},
-		{func(commands []plan.Command) *cluster.Snapshot { return withoutDeleting(r.asPlanned(commands)) }, ", once the node is gone"},
+		{r.whenGone, ", once the node is gone"},
 	} {
 		for i, b := range r.held(way.bind(commands)) {
 			if had, has := r.before[i].HeldCount(), b.HeldCount(); has < had {
@@ -120,14 +120,6 @@ func (w *work) losesChunks(step *plan.Command) verdict.Verdict {
 		}
 	}
 	return verdict.Verdict{}
-}
-
-// withoutDeleting returns the cluster when the nodes that are being deleted are gone: rules between chunks count nodes as
-// long as they are there, so with them pack may find another way.
-func withoutDeleting(snap *cluster.Snapshot) *cluster.Snapshot {
-	later := *snap
-	later.Nodes = slices.DeleteFunc(slices.Clone(snap.Nodes), func(n cluster.Node) bool { return n.Deleting })
-	return &later
 }
 
 // keepChunks is losesChunks for a command that may launch nodes for the chunks, if it saves enough all the
@@ -196,6 +188,20 @@ func (r *chunkRoom) asPlanned(commands []plan.Command) *cluster.Snapshot {
 		}
 	}
 	return r.bound(o, moves)
+}
+
+// whenGone is asPlanned once the nodes that the commands remove are gone: rules between chunks count nodes as long as they are
+// there, so without them pack may place chunks otherwise.
+func (r *chunkRoom) whenGone(commands []plan.Command) *cluster.Snapshot {
+	later := r.asPlanned(commands)
+	gone := map[string]bool{}
+	for i := range commands {
+		for _, removal := range commands[i].Remove {
+			gone[removal.Node] = true
+		}
+	}
+	later.Nodes = slices.DeleteFunc(slices.Clone(later.Nodes), func(n cluster.Node) bool { return gone[n.Name] })
+	return later
 }
 
 // spread returns the cluster after commands, with their pods where kube-scheduler binds them.

@@ -25,7 +25,7 @@ const restRounds = 12
 // more to do, every chunk that can have room has it, and no node is there that no pod or chunk needs.
 func TestBuffersComeToRest(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) { comesToRest(t, anyBuffers(t), restRounds) })
+	rapid.Check(t, func(t *rapid.T) { comesToRest(t, anyBuffers(t)) })
 }
 
 // Chunks with rules among each other, too: where they fit can depend on nodes that are there and hold none. When these
@@ -36,12 +36,12 @@ func TestBuffersWithRulesComeToRest(t *testing.T) {
 		"buffer b0 chunks=1 cpu=125m app=y spread=host:2:0:x|y\nbuffer b1 chunks=3 cpu=1722m app=y spread=host:2:0:x|y\nbuffer b2 chunks=3 cpu=154m app=x with=host:y",
 		"buffer b0 chunks=1 cpu=100m app=y spread=host:2:0:x|y\nbuffer b1 chunks=3 cpu=3070m app=y spread=host:1\nbuffer b2 chunks=5 cpu=138m app=x apart=host:x",
 	} {
-		comesToRest(t, pool+"\n"+buffers, restRounds)
+		comesToRest(t, pool+"\n"+buffers)
 	}
 }
 
 // comesToRest fails if something is decided for ever, or a chunk has no room in the end.
-func comesToRest(t rapid.TB, text string, rounds int) {
+func comesToRest(t rapid.TB, text string) {
 	t.Helper()
 	snap, err := story.Parse(text)
 	if err != nil {
@@ -55,8 +55,8 @@ func comesToRest(t rapid.TB, text string, rounds int) {
 		if did == "" {
 			break
 		}
-		if log = append(log, did); round == rounds {
-			t.Fatalf("no rest after %d rounds of\n%s\n%s", rounds, text, log)
+		if log = append(log, did); round == restRounds {
+			t.Fatalf("no rest after %d rounds of\n%s\n%s", restRounds, text, log)
 		}
 	}
 	p := pack.Decide(w.snap, pack.Options{})

@@ -140,10 +140,9 @@ func TestGatheringKeepsWorkloadsSpread(t *testing.T) {
 }
 
 // TestGatheringOnExistingNodes: no more existing nodes get their first pod that may not be evicted than if all might be, as
-// many pods are placed on existing nodes, and no rule is broken. It does happen that fewer do.
+// many pods are placed on existing nodes, and no rule is broken. That fewer do is in the stories of gather.txt.
 func TestGatheringOnExistingNodes(t *testing.T) {
 	t.Parallel()
-	fewer := 0
 	rapid.Check(t, func(t *rapid.T) {
 		text := "type small cpu=8 memory=32Gi price=0.21 zones=a,b\npool default\n"
 		for i := range rapid.IntRange(2, 6).Draw(t, "nodes") {
@@ -162,9 +161,6 @@ func TestGatheringOnExistingNodes(t *testing.T) {
 		p := pack.Solve(snap, pack.Options{ResiliencePremium: premium})
 		apart, _ := ungathered(snap, premium)
 		without, with := heldAnew(snap, apart), heldAnew(snap, &p)
-		if with < without {
-			fewer++
-		}
 		if with > without || len(p.Assignments) != len(apart.Assignments) {
 			t.Fatalf("%d nodes get their first pod that stays, %d if all may be evicted\n%s\n%s\n%s", with, without, text, story.Print(&p), story.Print(apart))
 		}
@@ -174,9 +170,6 @@ func TestGatheringOnExistingNodes(t *testing.T) {
 			}
 		}
 	})
-	if !testing.Short() && fewer == 0 { // one in ten does, and -short tries 20
-		t.Error("pods that stay never went together")
-	}
 }
 
 // Pods of the workload that run on a node count there, too.

@@ -56,7 +56,7 @@ func GatherOnExisting(s *place.State) (before, after int) {
 	for k, i := range order {
 		x.moved = x.moved[:0]
 		for _, p := range slices.Clone(x.pods[i]) {
-			for t := len(order) - 1; t > k && !x.isHeld[i] && x.stays(p) && s.Assignments[p].Index == int32(i); t-- {
+			for t := len(order) - 1; t > k && x.searches > 0 && !x.isHeld[i] && x.stays(p) && s.Assignments[p].Index == int32(i); t-- {
 				x.give(p, i, order[t])
 			}
 		}
