@@ -3,8 +3,10 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,8 +94,8 @@ func (w *rollWatch) until(t *testing.T, left int, going bool) error {
 			continue
 		}
 		remaining++
-		if is(karpenterv1.ConditionTypeInstanceTerminating) {
-			continue
+		if is(karpenterv1.ConditionTypeInstanceTerminating) || nc.DeletionTimestamp != nil && !p.hasNode(nc) {
+			continue // the budget counts neither
 		}
 		if is(karpenterv1.ConditionTypeDisruptionReason) || nc.DeletionTimestamp != nil {
 			out++
@@ -109,6 +111,11 @@ func (w *rollWatch) until(t *testing.T, left int, going bool) error {
 		return fmt.Errorf("%d old claims are left, %d are on their way out", remaining, out)
 	}
 	return nil
+}
+
+// hasNode reports whether the Node of a claim was there after its claim was seen.
+func (p *picture) hasNode(nc *karpenterv1.NodeClaim) bool {
+	return slices.ContainsFunc(p.nodes, func(n corev1.Node) bool { return n.Name == nc.Status.NodeName })
 }
 
 // checkReplaced fails the test if a claim goes before its replacement takes pods.

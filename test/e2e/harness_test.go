@@ -282,12 +282,13 @@ type picture struct {
 	claims []karpenterv1.NodeClaim
 }
 
+// observe lists the Nodes last: a claim in the picture whose Node is not in it has lost it, or has none yet.
 func observe(ctx context.Context, c client.Client) (*picture, error) {
 	var pods corev1.PodList
 	var nodes corev1.NodeList
 	var claims karpenterv1.NodeClaimList
 	for _, err := range []error{
-		c.List(ctx, &pods, client.InNamespace("default")), c.List(ctx, &nodes), c.List(ctx, &claims),
+		c.List(ctx, &pods, client.InNamespace("default")), c.List(ctx, &claims), c.List(ctx, &nodes),
 	} {
 		if err != nil {
 			return nil, err
