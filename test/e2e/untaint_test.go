@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
@@ -22,19 +24,21 @@ func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
 	other := corev1.Taint{Key: "example.com/other", Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, taints := range map[string][]corev1.Taint{
 		"tainted": {other, translate.PreferOthersTaint()}, "plain": {other},
+		"adopted": {other, {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}},
 	} {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{Taints: taints}}
 		if err := c.Create(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"removed taint dovetail.sh/leaving from 1 of 2 nodes", "removed taint dovetail.sh/leaving from 0 of 2 nodes"} {
+	const handedBack = "set taint karpenter.sh/unregistered to NoExecute on 1 of 3 nodes\n"
+	for _, want := range []string{handedBack + "removed taint dovetail.sh/leaving from 1 of 3 nodes", "removed taint dovetail.sh/leaving from 0 of 3 nodes"} {
 		p := start(t, "untaint", "--kubeconfig", cluster.Kubeconfig)
-		if status := p.awaitEnd(); status != 0 || !strings.Contains(p.String(), want) {
+		if status := p.awaitEnd(); status != 0 || !strings.Contains(p.String(), want) || strings.Contains(p.String(), handedBack) != strings.Contains(want, handedBack) {
 			t.Fatalf("status %d, want 0 and %q:\n%s", status, want, p)
 		}
 	}
-	for _, name := range []string{"tainted", "plain"} {
+	for _, name := range []string{"tainted", "plain", "adopted"} {
 		var node corev1.Node
 		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 			t.Fatal(err)
@@ -46,6 +50,10 @@ func TestUntaintTakesOurTaintAndNoOther(t *testing.T) {
 			if strings.HasPrefix(taint.Key, "dovetail.sh/") {
 				ours = append(ours, taint.Key)
 			}
+		}
+		unregistered := karpenterv1.UnregisteredTaint()
+		if is := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&unregistered) }); is != (name == "adopted") {
+			t.Errorf("node %s has taints %v", name, node.Spec.Taints)
 		}
 		if diff := cmp.Diff([]string(nil), ours); diff != "" || !found {
 			t.Errorf("node %s: taints of ours (-want +got), the other is there: %t\n%s", name, found, diff)

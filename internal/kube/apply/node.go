@@ -24,9 +24,27 @@ func RegisterNode(ctx context.Context, c client.Client, node *corev1.Node, claim
 }
 
 // AdoptNode does what RegisterNode does but for opening the Node, which the Nominator then
-// does.
+// does. Until then the unregistered taint only keeps new pods away: with NoExecute,
+// kube-controller-manager would evict a pod that it sees bound before it sees that the taint is gone.
 func AdoptNode(ctx context.Context, c client.Client, node *corev1.Node, claim *karpenterv1.NodeClaim) error {
-	return edit(ctx, c, node, "adopt node", func() { adopt(node, claim) })
+	return edit(ctx, c, node, "adopt node", func() {
+		adopt(node, claim)
+		setUnregisteredEffect(node, corev1.TaintEffectNoSchedule)
+	})
+}
+
+// HandBackNode undoes what AdoptNode does to the unregistered taint: Karpenter registers a Node and
+// removes the taint only with the effect NoExecute.
+func HandBackNode(ctx context.Context, c client.Client, node *corev1.Node) error {
+	return edit(ctx, c, node, "hand back node", func() { setUnregisteredEffect(node, corev1.TaintEffectNoExecute) })
+}
+
+func setUnregisteredEffect(node *corev1.Node, effect corev1.TaintEffect) {
+	for i := range node.Spec.Taints {
+		if translate.IsUnregisteredTaint(node.Spec.Taints[i]) {
+			node.Spec.Taints[i].Effect = effect
+		}
+	}
 }
 
 func adopt(node *corev1.Node, claim *karpenterv1.NodeClaim) {
@@ -41,10 +59,7 @@ func adopt(node *corev1.Node, claim *karpenterv1.NodeClaim) {
 }
 
 func open(node *corev1.Node) {
-	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		unregistered := karpenterv1.UnregisteredTaint()
-		return t.MatchTaint(&unregistered)
-	})
+	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, translate.IsUnregisteredTaint)
 	metav1.SetMetaDataLabel(&node.ObjectMeta, karpenterv1.NodeRegisteredLabelKey, karpenterv1.LabelValueTrue)
 }
 

@@ -1,10 +1,13 @@
 package apply_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
@@ -55,4 +58,41 @@ func TestRegisterNodeSyncsTaints(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnAdoptedNodeEvictsNobody has the Nominator's share of a registration: the Node stays closed to new
+// pods, but kube-controller-manager must not evict those that come as it opens.
+func TestAnAdoptedNodeEvictsNobody(t *testing.T) {
+	t.Parallel()
+	own := corev1.Taint{Key: "own", Effect: corev1.TaintEffectNoExecute}
+	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{own, karpenterv1.UnregisteredTaint()}}}
+	node.Name = "n1"
+	c := fake.NewClientBuilder().WithObjects(node).Build()
+	claim := &karpenterv1.NodeClaim{}
+	claim.Name, claim.UID = "c1", "uid"
+	closed := []corev1.Taint{own, {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	for _, step := range []struct {
+		do   func(context.Context, client.Client, *corev1.Node, *karpenterv1.NodeClaim) error
+		want []corev1.Taint
+	}{
+		{apply.AdoptNode, closed},
+		{apply.AdoptNode, closed},
+		{handBack, []corev1.Taint{own, karpenterv1.UnregisteredTaint()}},
+		{apply.AdoptNode, closed},
+		{apply.RegisterNode, []corev1.Taint{own}},
+	} {
+		if err := step.do(t.Context(), c, node, claim); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, node.Spec.Taints); diff != "" {
+			t.Errorf("taints (-want +got):\n%s", diff)
+		}
+		if !slices.Contains(node.Finalizers, karpenterv1.TerminationFinalizer) {
+			t.Errorf("the node has finalizers %v", node.Finalizers)
+		}
+	}
+}
+
+func handBack(ctx context.Context, c client.Client, node *corev1.Node, _ *karpenterv1.NodeClaim) error {
+	return apply.HandBackNode(ctx, c, node)
 }

@@ -21,6 +21,7 @@ import (
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
 	"github.com/dovetail-sh/dovetail/internal/core/nominate"
 	"github.com/dovetail-sh/dovetail/internal/kube/mirror"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 )
 
 const (
@@ -137,8 +138,7 @@ func (n *Nominator) open(ctx context.Context, name string) error {
 	if !ok {
 		return nil
 	}
-	unregistered := karpenterv1.UnregisteredTaint()
-	i := slices.IndexFunc(seen.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&unregistered) })
+	i := slices.IndexFunc(seen.Spec.Taints, translate.IsUnregisteredTaint)
 	if i < 0 {
 		return nil
 	}
@@ -146,8 +146,7 @@ func (n *Nominator) open(ctx context.Context, name string) error {
 	registered := "/metadata/labels/" + strings.ReplaceAll(karpenterv1.NodeRegisteredLabelKey, "/", "~1")
 	ops := []op{
 		{"test", "/metadata/uid", seen.UID},
-		{"test", taint + "/key", unregistered.Key},
-		{"test", taint + "/effect", unregistered.Effect},
+		{"test", taint + "/key", karpenterv1.UnregisteredTaintKey},
 		{"remove", taint, nil},
 		{"add", registered, karpenterv1.LabelValueTrue},
 	}

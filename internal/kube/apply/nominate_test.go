@@ -112,7 +112,7 @@ func TestANodeOpensWithItsOtherTaintsInPlace(t *testing.T) {
 	other := corev1.Taint{Key: "other", Effect: corev1.TaintEffectNoSchedule}
 	d.must(d.Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"a": "b"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{other, karpenterv1.UnregisteredTaint()}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{other, {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
 	}))
 	informer, err := d.seen.FakeInformerFor(t.Context(), &corev1.Node{})
 	d.must(err)

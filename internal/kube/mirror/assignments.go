@@ -301,13 +301,12 @@ func isDrained(n *corev1.Node) bool {
 // isOpenButForOurTaint reports whether nothing but our own taint keeps pods from a Node.
 func isOpenButForOurTaint(n *corev1.Node) bool {
 	return translate.NodeReady(n) && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key != karpenterv1.UnregisteredTaintKey && translate.IsEphemeralTaint(t)
+		return !translate.IsUnregisteredTaint(t) && translate.IsEphemeralTaint(t)
 	})
 }
 
 func stage(n *corev1.Node) nominate.Stage {
-	unregistered := karpenterv1.UnregisteredTaint()
-	if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&unregistered) }) {
+	if slices.ContainsFunc(n.Spec.Taints, translate.IsUnregisteredTaint) {
 		return nominate.Closed
 	}
 	return nominate.Open

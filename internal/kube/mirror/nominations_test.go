@@ -185,7 +185,7 @@ func TestWhichNodesHaveFreeRoom(t *testing.T) {
 			s := newTestStore(atNoon)
 			for _, node := range []string{"n1", "n2"} {
 				upsert(s, &corev1.Node{
-					ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{karpenterv1.UnregisteredTaint()}},
+					ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
 					Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
 						corev1.ResourceCPU: *resource.NewQuantity(int64(c.cpu), resource.DecimalSI), corev1.ResourcePods: resource.MustParse("9"),
 					}},

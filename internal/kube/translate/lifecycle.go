@@ -62,10 +62,9 @@ func LifecycleNode(node *corev1.Node) lifecycle.Node {
 		Taints:        Taints(node.Spec.Taints),
 		Allocatable:   Quantities(node.Status.Allocatable),
 	}
-	unregistered := karpenterv1.UnregisteredTaint()
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]
-		n.IsUnregistered = n.IsUnregistered || t.MatchTaint(&unregistered)
+		n.IsUnregistered = n.IsUnregistered || IsUnregisteredTaint(*t)
 		if IsEphemeralTaint(*t) {
 			n.Ephemeral = append(n.Ephemeral, n.Taints[i])
 		}

@@ -105,8 +105,12 @@ func TestLifecycleNode(t *testing.T) {
 		Taints: []cluster.Taint{own, unregistered, gate}, Ephemeral: []cluster.Taint{unregistered, gate},
 		Allocatable: quantity.List{quantity.CPU: 2000},
 	}
-	if diff := cmp.Diff(want, translate.LifecycleNode(node)); diff != "" {
-		t.Errorf("LifecycleNode (-want +got):\n%s", diff)
+	for _, effect := range []corev1.TaintEffect{corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule} {
+		node.Spec.Taints[1].Effect = effect
+		want.Taints[1].Effect, want.Ephemeral[0].Effect = string(effect), string(effect)
+		if diff := cmp.Diff(want, translate.LifecycleNode(node)); diff != "" {
+			t.Errorf("LifecycleNode (-want +got):\n%s", diff)
+		}
 	}
 }
 

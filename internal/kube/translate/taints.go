@@ -32,9 +32,13 @@ func toleration(t *corev1.Toleration) cluster.Toleration {
 	return cluster.Toleration{Key: t.Key, Operator: string(t.Operator), Value: t.Value, Effect: string(t.Effect)}
 }
 
+// IsUnregisteredTaint reports whether a taint says that a node is not open to pods yet. A node joins with
+// the effect NoExecute. From its adoption until it opens the effect is NoSchedule.
+func IsUnregisteredTaint(t corev1.Taint) bool { return t.Key == karpenterv1.UnregisteredTaintKey }
+
 // IsEphemeralTaint reports whether a taint goes away by itself while a node starts, so
 // that pods may be meant for the node already.
 func IsEphemeralTaint(t corev1.Taint) bool {
-	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) || isAutoscalerStartupTaint(t) ||
+	return strings.HasPrefix(t.Key, karpenterv1.ReadinessTaintPrefix) || isAutoscalerStartupTaint(t) || IsUnregisteredTaint(t) ||
 		slices.ContainsFunc(karpenterv1.KnownEphemeralTaints(), func(known corev1.Taint) bool { return known.MatchTaint(&t) })
 }
