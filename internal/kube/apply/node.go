@@ -39,12 +39,15 @@ func HandBackNode(ctx context.Context, c client.Client, node *corev1.Node) error
 	return edit(ctx, c, node, "hand back node", func() { setUnregisteredEffect(node, corev1.TaintEffectNoExecute) })
 }
 
+// setUnregisteredEffect leaves one such taint, because a Node must not have two that are equal.
 func setUnregisteredEffect(node *corev1.Node, effect corev1.TaintEffect) {
-	for i := range node.Spec.Taints {
-		if translate.IsUnregisteredTaint(node.Spec.Taints[i]) {
-			node.Spec.Taints[i].Effect = effect
-		}
+	i := slices.IndexFunc(node.Spec.Taints, translate.IsUnregisteredTaint)
+	if i < 0 {
+		return
 	}
+	node.Spec.Taints[i].Effect = effect
+	others := slices.DeleteFunc(node.Spec.Taints[i+1:], translate.IsUnregisteredTaint)
+	node.Spec.Taints = node.Spec.Taints[:i+1+len(others)]
 }
 
 func adopt(node *corev1.Node, claim *karpenterv1.NodeClaim) {

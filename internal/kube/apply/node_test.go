@@ -64,22 +64,24 @@ func TestRegisterNodeSyncsTaints(t *testing.T) {
 // pods, but kube-controller-manager must not evict those that come as it opens.
 func TestAnAdoptedNodeEvictsNobody(t *testing.T) {
 	t.Parallel()
-	own := corev1.Taint{Key: "own", Effect: corev1.TaintEffectNoExecute}
-	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{own, karpenterv1.UnregisteredTaint()}}}
+	own, last := corev1.Taint{Key: "own", Effect: corev1.TaintEffectNoExecute}, corev1.Taint{Key: "last", Effect: corev1.TaintEffectNoSchedule}
+	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+		own, karpenterv1.UnregisteredTaint(), {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}, last,
+	}}}
 	node.Name = "n1"
 	c := fake.NewClientBuilder().WithObjects(node).Build()
 	claim := &karpenterv1.NodeClaim{}
 	claim.Name, claim.UID = "c1", "uid"
-	closed := []corev1.Taint{own, {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}
+	closed := []corev1.Taint{own, {Key: karpenterv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}, last}
 	for _, step := range []struct {
 		do   func(context.Context, client.Client, *corev1.Node, *karpenterv1.NodeClaim) error
 		want []corev1.Taint
 	}{
 		{apply.AdoptNode, closed},
 		{apply.AdoptNode, closed},
-		{handBack, []corev1.Taint{own, karpenterv1.UnregisteredTaint()}},
+		{handBack, []corev1.Taint{own, karpenterv1.UnregisteredTaint(), last}},
 		{apply.AdoptNode, closed},
-		{apply.RegisterNode, []corev1.Taint{own}},
+		{apply.RegisterNode, []corev1.Taint{own, last}},
 	} {
 		if err := step.do(t.Context(), c, node, claim); err != nil {
 			t.Fatal(err)
