@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/clusterapi"
 	"github.com/dovetail-sh/dovetail/internal/cloud/kwok"
 	"github.com/dovetail-sh/dovetail/internal/cloud/multi"
+	"github.com/dovetail-sh/dovetail/internal/kube/apply"
 	"github.com/dovetail-sh/dovetail/internal/kube/observe"
 )
 
@@ -150,6 +151,9 @@ func newAWS(ctx context.Context, mgr manager.Manager, with *Options, m *observe.
 		m.InterruptionQueueSeconds.Observe(underWay.Seconds())
 	}
 	opts.Meter = meter{m}
+	if opts.Marks, err = apply.UrgentClient(mgr); err != nil {
+		return nil, err
+	}
 	return aws.New(mgr.GetClient(), opts)
 }
 

@@ -86,9 +86,10 @@ func (w *world) begin() {
 	c := w.kube.newClient(ctx, float64(settings.KubeClientQPS), settings.KubeClientBurst)
 	nominations := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
 	launches := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
+	marks := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
 	reader := w.kube.newReader(ctx)
 	m := &standIn{client: c, reader: reader, cache: cacheOf{watches: &watches{Reader: reader, kube: w.kube, ctx: ctx}}}
-	cloud := w.provider(c, reader)
+	cloud := w.provider(c, marks, reader)
 	parts := &operator.Parts{
 		Manager: m, Settings: settings, Cloud: cloud, Nominations: nominations, Launches: launches, Now: time.Now,
 		Events: observe.NewRecorder(recorder{w: w}, time.Now), Metrics: observe.NewMetrics(prometheus.NewRegistry()),
@@ -115,11 +116,11 @@ func (w *world) kill() {
 	}
 }
 
-func (w *world) provider(c client.Client, reader client.Reader) *provider.Provider {
+func (w *world) provider(c client.Client, marks client.Writer, reader client.Reader) *provider.Provider {
 	cr := w.sim.Options().Credentials
 	p, err := provider.New(c, provider.Options{
 		ClusterName: "demo", ClusterEndpoint: "https://demo.example", ClusterCABundle: "Y2E=",
-		VMMemoryOverheadPercent: 0.075, Reservations: true, InterruptionQueue: "demo", Now: time.Now, Log: w.log, Reader: reader,
+		VMMemoryOverheadPercent: 0.075, Reservations: true, InterruptionQueue: "demo", Now: time.Now, Log: w.log, Marks: marks, Reader: reader,
 		KubernetesVersion: func(context.Context) (string, error) { return "1.35", nil },
 		Config: aws.Config{
 			Region: "us-east-1", BaseEndpoint: aws.String("http://awssim.local"), HTTPClient: &http.Client{Transport: w.sim.Transport()},

@@ -67,7 +67,8 @@ func parseMark(text string) (mark, bool) {
 
 // claims are the NodeClaims of the cluster, which carry the marks.
 type claims struct {
-	client client.Client
+	client client.Reader // may be behind
+	writer client.Writer
 	reader client.Reader // not behind
 }
 
@@ -75,7 +76,7 @@ type claims struct {
 // A mark of another batch that holds is errElsewhere; a claim that is gone, or is to go, errLeft.
 func (c claims) note(ctx context.Context, m mark, holds func(mark) bool) error {
 	var err error
-	from, isCache := client.Reader(c.client), true
+	from, isCache := c.client, true
 	for range markTries {
 		claim := &karpenterv1.NodeClaim{}
 		err = from.Get(ctx, client.ObjectKey{Name: m.Claim}, claim)
@@ -98,7 +99,7 @@ func (c claims) note(ctx context.Context, m mark, holds func(mark) bool) error {
 			claim.Annotations = map[string]string{}
 		}
 		claim.Annotations[awsv1.AnnotationLaunch] = m.String()
-		err = c.client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err = c.writer.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) {
 			break
 		}

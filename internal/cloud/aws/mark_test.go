@@ -82,7 +82,7 @@ func TestNote(t *testing.T) {
 			return c.Get(ctx, k, obj, opts...)
 		},
 	})
-	c := claims{cached, api}
+	c := claims{cached, cached, api}
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	of := func(name, uid, batch string) mark { return mark{member{uid, name}, batch, 1, 3, now} }
 	var asked []string

@@ -51,6 +51,9 @@ type Options struct {
 	ReadOnly bool
 	// Config is how AWS is reached.
 	Config aws.Config
+	// Marks writes on NodeClaims in which fleet their instances are requested, before that is sent; nil: the
+	// client. A launch waits for it, so it should have a rate of its own.
+	Marks client.Writer
 	// Reader reads from the API server itself; nil: the client.
 	Reader client.Reader
 	Now    func() time.Time
@@ -78,6 +81,9 @@ func (o Options) withDefaults(c client.Client) (Options, error) {
 	}
 	if o.Reader == nil {
 		o.Reader = c
+	}
+	if o.Marks == nil {
+		o.Marks = c
 	}
 	if o.Meter == nil {
 		o.Meter = noMeter{}

@@ -81,7 +81,7 @@ func New(c client.Client, options Options) (*Provider, error) {
 
 // wireLedger gives the ledger its ways to EC2 and to the NodeClaims.
 func (p *Provider) wireLedger(f *fleets) {
-	marked := claims{p.client, p.opts.Reader}
+	marked := claims{p.client, p.opts.Marks, p.opts.Reader}
 	l := p.ledger
 	l.note, l.marks, l.isWanted = marked.note, marked.marks, marked.isWanted
 	l.now, l.log, l.send = p.opts.Now, p.opts.Log, f.send

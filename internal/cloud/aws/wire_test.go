@@ -98,7 +98,7 @@ func (w *world) provider(t *testing.T) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	marked := claims{w.api, w.api}
+	marked := claims{w.api, w.api, w.api}
 	p.ledger.note = func(ctx context.Context, m mark, holds func(mark) bool) error {
 		// Requests of tests come without their claims.
 		claim := &karpenterv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: m.Claim, UID: types.UID(m.Token)}}

@@ -108,8 +108,9 @@ func TestTheEndOfAClaimIsCounted(t *testing.T) {
 			c.change(claim)
 			now := began.Add(c.after)
 			metrics := prometheus.NewRegistry()
+			api := fakeapi.New(t, claim).Build()
 			l := &Controller{
-				Client: fakeapi.New(t, claim).Build(), Cloud: &ending{}, Now: func() time.Time { return now },
+				Client: api, Launches: api, Cloud: &ending{}, Now: func() time.Time { return now },
 				Metrics: observe.NewMetrics(metrics), Log: slog.New(slog.DiscardHandler),
 			}
 			l.Events = observe.NewRecorder(record.NewFakeRecorder(20), l.Now)

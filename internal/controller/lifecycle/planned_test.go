@@ -42,8 +42,9 @@ func TestALaunchWithoutCapacityIsReportedOnItsPods(t *testing.T) {
 		Spec: karpenterv1.NodeClaimSpec{NodeClassRef: &karpenterv1.NodeClassReference{Group: "karpenter.test", Kind: "Class", Name: "default"}},
 	}
 	reported := record.NewFakeRecorder(20)
+	api := fakeapi.New(t, claim).Build()
 	l := &Controller{
-		Client: fakeapi.New(t, claim).Build(), Cloud: &empty{}, Now: func() time.Time { return now },
+		Client: api, Launches: api, Cloud: &empty{}, Now: func() time.Time { return now },
 		Events: observe.NewRecorder(reported, time.Now), Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 		Planned: func(claim string) []*corev1.Pod {
 			return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1 of " + claim}}, {ObjectMeta: metav1.ObjectMeta{Name: "web-2 of " + claim}}}

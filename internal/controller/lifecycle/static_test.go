@@ -58,8 +58,9 @@ func TestAgeEndsNoNodeThatIsToStay(t *testing.T) {
 					translate.ReplaceByAnnotationKey: now.Format(time.RFC3339), translate.InterruptionAnnotationKey: "spot_interrupted",
 				}
 			}
+			api := fakeapi.New(t, claim, pool).Build()
 			l := &Controller{
-				Client: fakeapi.New(t, claim, pool).Build(), Cloud: &ending{}, Now: func() time.Time { return now },
+				Client: api, Launches: api, Cloud: &ending{}, Now: func() time.Time { return now },
 				Metrics: observe.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			}
 			if c.paused != "" {

@@ -73,7 +73,7 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 	}
 	if len(step.Notes) > 0 {
 		p.reportLaunchFailed(step.Notes)
-		turned, err := apply.WriteNotes(ctx, p.Client, p.claim, &step, view.At)
+		turned, err := apply.WriteNotes(ctx, p.clientFor(&view), p.claim, &step, view.At)
 		if err != nil {
 			return step, err
 		}
@@ -93,6 +93,15 @@ func (p *reconciliation) step(ctx context.Context) (core.Step, error) {
 		}
 	}
 	return step, p.perform(ctx, &step, answer, &launched)
+}
+
+// clientFor returns the client that writes on the claim. Until it is registered that is the one for launches, which
+// has a rate of its own: while writes wait for the other one, so do the launches behind them.
+func (p *reconciliation) clientFor(view *core.View) client.Client {
+	if view.Claim.Registered.Status != core.True {
+		return p.Launches
+	}
+	return p.Client
 }
 
 // outlives reports whether the claim stays although its time is over: disruption of its pool is paused, or
