@@ -43,6 +43,7 @@ type world struct {
 	stop  context.CancelFunc // of the product; nil: it does not run
 	ended chan struct{}
 	log   *slog.Logger
+	qps   int // kube-client-qps and -burst; 0: the defaults
 
 	mu   sync.Mutex
 	said map[string]string // the last event of each object, by namespace and name
@@ -83,6 +84,9 @@ func (w *world) begin() {
 	settings := &operator.Settings{}
 	settings.AddFlags(pflag.NewFlagSet("disaster", pflag.ContinueOnError))
 	settings.DisableClusterStateObservability = true // its metrics are the process's
+	if w.qps > 0 {
+		settings.KubeClientQPS, settings.KubeClientBurst = w.qps, w.qps
+	}
 	c := w.kube.newClient(ctx, float64(settings.KubeClientQPS), settings.KubeClientBurst)
 	nominations := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)
 	launches := w.kube.newClient(ctx, 5*float64(settings.KubeClientQPS), 5*settings.KubeClientBurst)

@@ -23,13 +23,28 @@ var scalePods = flag.Int("scale-pods", 2_000, "how many pods there are in the sc
 func TestScaleUp(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t)
-	synctest.Test(t, func(t *testing.T) { scaleUp(t, fewer(*scalePods)) })
+	synctest.Test(t, func(t *testing.T) { scaleUp(t, fewer(*scalePods), 0) })
 }
 
-// scaleUp creates pods and waits until all of them run; then it prints what that took.
-func scaleUp(t *testing.T, pods int) {
+// TestLaunchesDoNotWaitBehindOtherWrites has 100 instances launched by a controller that may send 20 requests a second
+// to the API server. With one limit for all writes the last launches wait for some hundred of them. The times are virtual.
+func TestLaunchesDoNotWaitBehindOtherWrites(t *testing.T) {
+	t.Parallel()
+	testkit.Long(t)
+	synctest.Test(t, func(t *testing.T) {
+		waits := scaleUp(t, fewer(2_000), 20)
+		if p99 := waits[len(waits)*99/100]; p99 > 5*time.Second {
+			t.Errorf("pods wait for up to %s until their instances are launched", p99)
+		}
+	})
+}
+
+// scaleUp creates pods and waits until all of them run; then it prints what that took. It returns for how long each pod
+// waited for its instance, in order. qps is kube-client-qps; 0: the default.
+func scaleUp(t *testing.T, pods, qps int) (waits []time.Duration) {
 	const apps = 20
 	w := newWorld(t, nil)
+	w.qps = qps
 	defer w.end()
 	w.furnish("8")
 	w.begin()
@@ -56,7 +71,6 @@ func scaleUp(t *testing.T, pods int) {
 	for _, i := range w.sim.Instances() {
 		launched[i.Node] = i.Launched
 	}
-	var waits []time.Duration
 	w.kube.locked(func() {
 		for _, pod := range cluster.All[*corev1.Pod](w.kube.api) {
 			waits = append(waits, launched[pod.Spec.NodeName].Sub(created[cluster.KeyOf(pod)]))
@@ -80,4 +94,5 @@ func scaleUp(t *testing.T, pods int) {
 	if want := pods / 20; len(launched) > want+want/20 {
 		t.Errorf("%d instances were launched for %d pods, 20 on each", len(launched), pods)
 	}
+	return waits
 }
