@@ -25,7 +25,7 @@ func RegisterNode(ctx context.Context, c client.Client, node *corev1.Node, claim
 
 // AdoptNode does what RegisterNode does but for opening the Node, which the Nominator then
 // does. Until then the unregistered taint only keeps new pods away: with NoExecute,
-// kube-controller-manager would evict a pod that it sees bound before it sees that the taint is gone.
+// kube-controller-manager could evict a pod that it sees bound before it sees that the taint is gone.
 func AdoptNode(ctx context.Context, c client.Client, node *corev1.Node, claim *karpenterv1.NodeClaim) error {
 	return edit(ctx, c, node, "adopt node", func() {
 		adopt(node, claim)
