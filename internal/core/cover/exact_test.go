@@ -9,12 +9,7 @@ import (
 // optimum returns the least price of packing all items, by trying all ways to part them.
 // It knows nothing of what it judges, ignores Left, and is for a dozen items at most.
 func optimum(p *Problem) float64 {
-	var items []int
-	for c := range p.Classes {
-		for range p.Classes[c].Count {
-			items = append(items, c)
-		}
-	}
+	items := itemsOf(p)
 	together := make([]float64, 1<<len(items)) // the price of the cheapest bin for each set
 	for set := range together {
 		together[set] = cheapestFor(p, items, set)
@@ -32,6 +27,16 @@ func optimum(p *Problem) float64 {
 		}
 	}
 	return best[len(best)-1]
+}
+
+// itemsOf returns the class of each item.
+func itemsOf(p *Problem) (items []int) {
+	for c := range p.Classes {
+		for range p.Classes[c].Count {
+			items = append(items, c)
+		}
+	}
+	return items
 }
 
 // cheapestFor returns the price of the cheapest bin that may hold the set of items.
@@ -139,4 +144,43 @@ func TestOptimumLiesBetweenBoundAndPrice(t *testing.T) {
 		})
 	}
 	t.Logf("%d of %d problems are solved exactly; the price is %.4f and the bound %.4f of the optimum on average", exact, problems, sum/problems, bounds/problems)
+}
+
+// TestNoBinHoldsMoreValueThanItCosts tries all fillings of small problems, with the values for a thousand times as many items.
+// They are worth more than by the rates of the bins' room alone.
+func TestNoBinHoldsMoreValueThanItCosts(t *testing.T) {
+	t.Parallel()
+	const many, problems = 1000, 200
+	byRoom := 0.0
+	for seed := range uint64(problems) {
+		p, large := small(seed), small(seed)
+		for c := range large.Classes {
+			large.Classes[c].Count *= many
+		}
+		if seed%2 == 0 {
+			p.BinFee, large.BinFee = 0.1, 0.1
+		}
+		value, items := Values(large, 20), itemsOf(p)
+		for set := range 1 << len(items) {
+			worth := 0.0
+			for i, c := range items {
+				worth += value[c] * float64(set>>i&1)
+			}
+			if price := cheapestFor(p, items, set) + p.BinFee; worth > price*(1+1e-9) {
+				t.Fatalf("seed %d: items worth %v have room in a bin that costs %v", seed, worth, price)
+			}
+		}
+		rates, sum := newSolver(large).tariff.bound, 0.0
+		for c := range large.Classes {
+			sum += value[c] * float64(large.Classes[c].Count)
+		}
+		if sum < rates*(1-1e-9) {
+			t.Errorf("seed %d: items are worth %v, and %v by the room they take", seed, sum, rates)
+		}
+		byRoom += rates / sum / problems
+	}
+	if byRoom > 0.95 {
+		t.Errorf("by the room they take items are worth %.3f of their values", byRoom)
+	}
+	t.Logf("by the room they take items are worth %.3f of their values", byRoom)
 }

@@ -1,6 +1,7 @@
 package cover
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +73,22 @@ func endless(p *Problem, c Class) bool {
 		}
 	}
 	return false
+}
+
+func TestValuesAreFinite(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t)
+		values := Values(p, 5)
+		for c, v := range values {
+			if v < 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+				t.Errorf("an item of class %d is worth %v", c, v)
+			}
+		}
+		if diff := cmp.Diff(values, Values(p, 5)); diff != "" {
+			t.Errorf("the second answer differs (-first +second):\n%s", diff)
+		}
+	})
 }
 
 func TestTheSameProblemHasTheSameAnswer(t *testing.T) {

@@ -90,6 +90,22 @@ func Bound(p *Problem) (bound float64, classPrices []float64) {
 	return s.tariff.bound, s.classPrices(len(p.Classes))
 }
 
+// Values returns for each class the price of an item, fees included: no bin can hold more than it costs, and all items
+// together are worth about as much as can be. Of few kinds, that is found by so many rounds of column generation at most.
+func Values(p *Problem, rounds int) []float64 {
+	s := newSolver(p)
+	if len(s.m.kinds) > kindsMaxLowEffort || len(s.tariff.limited) > 0 {
+		return s.classPrices(len(p.Classes))
+	}
+	c := newMaster(s, s.tariff)
+	c.lowEffort = true
+	s.greedy.everything()
+	c.open(s.greedy.left)
+	c.run(s.greedy.left, rounds)
+	copy(s.tariff.value, c.center)
+	return s.classPrices(len(p.Classes))
+}
+
 // solver holds the state of one call.
 type solver struct {
 	m           *model

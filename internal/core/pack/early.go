@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/core/cluster"
+	"github.com/dovetail-sh/dovetail/internal/core/cover"
 	"github.com/dovetail-sh/dovetail/internal/core/effort"
 	"github.com/dovetail-sh/dovetail/internal/core/label"
 	"github.com/dovetail-sh/dovetail/internal/core/pack/launch"
@@ -54,6 +55,13 @@ func DecideEarly(snap *cluster.Snapshot, w Window, opts Options) plan.Plan {
 	return early
 }
 
+const (
+	// manyMore is how many times as many pods as there are may come.
+	manyMore = 1000
+	// mixRounds bounds how long mixes are sought.
+	mixRounds = 20
+)
+
 // kinds are the pods of launches by their constraints.
 type kinds struct {
 	of map[cluster.PodRef]*cluster.Constraints
@@ -70,16 +78,11 @@ func newKinds(snap *cluster.Snapshot, launches []plan.Launch, opts Options) *kin
 			launched[pod] = true
 		}
 	}
-	part, seen := *snap, map[*cluster.Constraints]bool{}
+	part := *snap
 	part.Pending, part.Nodes, part.Gangs, part.Buffers = nil, nil, nil, nil
 	for i := range snap.Pending {
-		p := &snap.Pending[i]
-		if !launched[p.PodRef] {
-			continue
-		}
-		k.of[p.PodRef] = p.Constraints
-		if !seen[p.Constraints] {
-			seen[p.Constraints] = true
+		if p := &snap.Pending[i]; launched[p.PodRef] {
+			k.of[p.PodRef] = p.Constraints
 			part.Pending = append(part.Pending, *p)
 		}
 	}
@@ -90,37 +93,85 @@ func newKinds(snap *cluster.Snapshot, launches []plan.Launch, opts Options) *kin
 	return k
 }
 
-// price finds what a pod of each kind costs at least in each NodePool.
+// price finds what a pod of each kind costs at least in each NodePool: on a node that is filled with pods like it, or with a
+// mix of all kinds.
 func (k *kinds) price(snap *cluster.Snapshot, opts Options, meter *effort.Meter) {
 	m := model.New(snap, model.SpaceOf(snap), opts, meter)
 	classes := model.ClassesOf(snap, m)
 	m.AddStages(classes)
-	empty := make(quantity.Vector, len(m.Space))
 	for at, pool := range m.Pools {
-		least := make(map[*cluster.Constraints]float64, len(classes))
-		for c := range classes {
-			cl := &classes[c]
-			meter.Spend(1 + len(pool.Types))
-			most, best := perNode(cl.Constraints, snap.Namespaces), math.Inf(1)
-			for t := range pool.Types {
-				n := quantity.Times(pool.Types[t].Free, empty, cl.Need, most)
-				if n == 0 {
-					continue
+		least := k.alone(snap, m, classes, at, meter)
+		if len(least) > 1 {
+			for c, value := range k.mixed(snap, m, classes, at, meter) {
+				if cl := &classes[c]; value < least[cl.Constraints] {
+					least[cl.Constraints] = value
 				}
-				for _, term := range cl.Last().Admitted[at].Terms {
-					for a := pool.Types[t].First; a < pool.Types[t].End; a++ {
-						if term.Offerings.Has(a) && pool.Launchable.Has(a) {
-							best = min(best, (pool.Offerings[a].Cost()+launch.NodeFee)/float64(n))
-						}
-					}
-				}
-			}
-			if !math.IsInf(best, 1) {
-				least[cl.Constraints] = best
 			}
 		}
 		k.least[pool.NodePool.Name] = least
 	}
+}
+
+// alone returns what a pod of each kind costs on nodes of a pool that are filled with pods like it.
+func (k *kinds) alone(snap *cluster.Snapshot, m *model.Model, classes []model.PodClass, at int, meter *effort.Meter) map[*cluster.Constraints]float64 {
+	pool, empty := m.Pools[at], make(quantity.Vector, len(m.Space))
+	least := make(map[*cluster.Constraints]float64, len(classes))
+	for c := range classes {
+		cl := &classes[c]
+		meter.Spend(1 + len(pool.Types))
+		most, best := perNode(cl.Constraints, snap.Namespaces), math.Inf(1)
+		for t := range pool.Types {
+			n := quantity.Times(pool.Types[t].Free, empty, cl.Need, most)
+			if n == 0 {
+				continue
+			}
+			for _, term := range cl.Last().Admitted[at].Terms {
+				for a := pool.Types[t].First; a < pool.Types[t].End; a++ {
+					if term.Offerings.Has(a) && pool.Launchable.Has(a) {
+						best = min(best, (pool.Offerings[a].Cost()+launch.NodeFee)/float64(n))
+					}
+				}
+			}
+		}
+		if !math.IsInf(best, 1) {
+			least[cl.Constraints] = best
+		}
+	}
+	return least
+}
+
+// mixed returns for each class what a pod of it is worth if however many pods come, of all kinds in the same proportions.
+func (k *kinds) mixed(snap *cluster.Snapshot, m *model.Model, classes []model.PodClass, at int, meter *effort.Meter) []float64 {
+	pool := m.Pools[at]
+	meter.Spend((1 + len(classes)) * (1 + len(pool.Offerings)))
+	p := &cover.Problem{Dims: len(m.Space), Bins: make([]cover.Bin, len(pool.Offerings)), BinFee: launch.NodeFee}
+	room := func(v quantity.Vector) []int64 {
+		room := slices.Clone([]int64(v))
+		for d := range room {
+			room[d] = max(0, room[d])
+		}
+		return room
+	}
+	for t := range pool.Types {
+		free := room(pool.Types[t].Free)
+		for a := pool.Types[t].First; a < pool.Types[t].End; a++ {
+			p.Bins[a] = cover.Bin{Capacity: free, Price: pool.Offerings[a].Cost()}
+		}
+	}
+	for c := range classes {
+		cl := &classes[c]
+		offerings := model.NewBitset(len(pool.Offerings))
+		for _, term := range cl.Last().Admitted[at].Terms {
+			offerings.Or(term.Offerings)
+		}
+		offerings.And(pool.Launchable)
+		perBin := perNode(cl.Constraints, snap.Namespaces)
+		if perBin == math.MaxInt64 {
+			perBin = 0
+		}
+		p.Classes = append(p.Classes, cover.Class{Size: room(cl.Need), Count: manyMore * len(cl.Pods), PerBin: int(perBin), Bins: offerings})
+	}
+	return cover.Values(p, mixRounds)
 }
 
 // filled returns what the pods of a launch would cost on nodes that are filled with pods like them.
