@@ -27,7 +27,7 @@ type batch struct {
 	// shortIdle is after how long without a trigger a window with pods may end, if no more are known to
 	// come; 0: only after idle.
 	shortIdle time.Duration
-	// patience is for how long after that another pod shows that the window was not complete.
+	// patience is for how long after that another pod makes its own window patient.
 	patience time.Duration
 	// recheck is how often pods that are still pending are looked at again when nothing happened.
 	recheck  time.Duration
@@ -42,8 +42,8 @@ type batch struct {
 	closed time.Time
 	// hasPods: a pod was among the triggers. isNew: one was since the last early decision.
 	hasPods, isNew bool
-	// guessed is when a window last ended because it seemed complete. patient: a pod came soon after that, so
-	// this window ends after the idle time.
+	// guessed is when a window last ended because it seemed complete, or a patient one ended. patient: a pod came soon
+	// after that.
 	guessed time.Time
 	patient bool
 	// earlyAt is the earliest time of the next early decision, and completeAt that of the next question whether the
@@ -134,7 +134,7 @@ func (b *batch) upcoming() (what due, at time.Time) {
 	if b.shortIdle == 0 || !b.hasPods {
 		return what, at
 	}
-	if !b.patient && b.completeAt.Before(at) {
+	if b.completeAt.Before(at) {
 		what, at = complete, b.completeAt
 	}
 	if b.isNew && b.earlyAt.Before(at) {
@@ -165,12 +165,21 @@ func (b *batch) end(seemsComplete bool) (opened time.Time) {
 	if opened.IsZero() {
 		opened = b.closed
 	}
-	b.opened, b.hasPods, b.isNew, b.earlyAt = time.Time{}, false, false, time.Time{}
-	b.guessed, b.patient = time.Time{}, false
-	if seemsComplete {
+	if b.hasPods {
+		b.guessed = time.Time{}
+	}
+	if seemsComplete || b.patient {
 		b.guessed = b.closed
 	}
+	b.opened, b.hasPods, b.isNew, b.patient, b.earlyAt = time.Time{}, false, false, false, time.Time{}
 	return opened
+}
+
+// isPatient reports whether the window has a pod that came soon after a guess.
+func (b *batch) isPatient() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.patient
 }
 
 // openedAt returns when the window was opened.

@@ -94,7 +94,9 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 		shortIdle    int // milliseconds; 0: nothing is launched early
 		// incomplete is until when pods are known to come.
 		incomplete int
-		want       []string
+		// joining is until when a node has yet to join.
+		joining int
+		want    []string
 	}{
 		"one pod: a look at once, and the end when it is complete": {pods: []int{0}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end"}},
 		"more are known to come: the question is asked again":      {pods: []int{0}, shortIdle: 100, incomplete: 250, want: []string{"0 early", "100 complete", "200 complete", "300 complete", "300 end"}},
@@ -103,8 +105,21 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 		"a window that something else has opened": {others: []int{0}, pods: []int{300}, shortIdle: 100, want: []string{"300 early", "400 complete", "400 end"}},
 		"not if nothing launches early":           {pods: []int{0}, want: []string{"1000 end"}},
 		"decisions keep a distance":               {pods: []int{0, 20, 40, 60, 80, 130}, shortIdle: 100, want: []string{"0 early", "100 early", "200 early", "230 complete", "230 end"}},
-		"one who guessed wrong is patient":        {pods: []int{0, 500, 800}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "800 early", "1800 end"}},
-		"but not for ever":                        {pods: []int{0, 500, 5000}, shortIdle: 100, want: []string{"0 early", "100 complete", "100 end", "500 early", "1500 end", "5000 early", "5100 complete", "5100 end"}},
+		"one who guessed wrong is patient while a node has yet to join": {pods: []int{0, 500, 800}, shortIdle: 400, joining: most, want: []string{
+			"0 early", "400 complete", "400 end", "500 early", "800 early", "1200 complete", "1600 complete", "1800 end",
+		}},
+		"and until it has": {pods: []int{0, 500}, shortIdle: 100, joining: 750, want: []string{
+			"0 early", "100 complete", "100 end", "500 early", "600 complete", "700 complete", "800 complete", "800 end",
+		}},
+		"one who was patient stays so": {pods: []int{0, 700, 3000}, shortIdle: 600, joining: most, want: []string{
+			"0 early", "600 complete", "600 end", "700 early", "1300 complete", "1700 end", "3000 early", "3600 complete", "4000 end",
+		}},
+		"but not for ever": {pods: []int{0, 700, 5000}, shortIdle: 600, joining: most, want: []string{
+			"0 early", "600 complete", "600 end", "700 early", "1300 complete", "1700 end", "5000 early", "5600 complete", "5600 end",
+		}},
+		"a window without pods shows nothing of the guess": {pods: []int{0, 1900}, others: []int{700}, shortIdle: 600, joining: most, want: []string{
+			"0 early", "600 complete", "600 end", "1700 end", "1900 early", "2500 complete", "2900 end",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +148,7 @@ func TestDecisionsBeforeAWindowEnds(t *testing.T) {
 						return max(b.wait(), 1)
 					case complete:
 						got = append(got, fmt.Sprint(at, " complete"))
-						if at < int64(c.incomplete) {
+						if at < int64(c.incomplete) || b.isPatient() && at < int64(c.joining) {
 							return max(b.wait(), 1)
 						}
 					case end:

@@ -68,7 +68,7 @@ func (l *Loop) Reconcile(ctx context.Context) (pause time.Duration) {
 		l.decideEarly(ctx)
 		return l.pause()
 	case complete:
-		if l.Early.ComingCount() > 0 {
+		if l.Early.ComingCount() > 0 || l.batch.isPatient() && l.Early.JoiningCount() > 0 {
 			return l.pause()
 		}
 	case end:

@@ -74,19 +74,21 @@ type Buffers interface {
 type Early struct {
 	// Idle is after how long without a trigger the window ends if no pod is known to come.
 	Idle time.Duration
-	// Patience is for how long after that another pod shows that more would have come: its own window ends
-	// after the idle time.
+	// Patience is for how long after that another pod has its own window wait for the idle time, while nodes have yet
+	// to join.
 	Patience time.Duration
 	// Premium is pack.Window.Premium.
 	Premium float64
 	// ComingCount returns how many pods are known to come.
 	ComingCount func() int
+	// JoiningCount returns how many nodes have yet to join.
+	JoiningCount func() int
 }
 
 // The defaults of Early, from docs/design/early.md.
 const (
 	EarlyIdle     = 100 * time.Millisecond
-	EarlyPatience = 4 * time.Second
+	EarlyPatience = 10 * time.Second
 	EarlyPremium  = 0.005
 )
 

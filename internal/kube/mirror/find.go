@@ -64,3 +64,15 @@ func (s *Store) NodeCount(pool string) (count int) {
 	}
 	return count
 }
+
+// JoiningCount returns how many NodeClaims have no Node yet.
+func (s *Store) JoiningCount() (count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes.list() {
+		if n.object == nil {
+			count++
+		}
+	}
+	return count
+}

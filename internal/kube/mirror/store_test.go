@@ -229,6 +229,28 @@ func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
 }
 
 // TestANodeAheadOfItsClaimIsNotCountedTwice: its watch may be faster than the claim's.
+func TestNodesThatHaveYetToJoin(t *testing.T) {
+	t.Parallel()
+	s := newTestStore(atNoon)
+	for _, step := range []struct {
+		what string
+		does func()
+		want int
+	}{
+		{"nothing", func() {}, 0},
+		{"a NodeClaim is made", func() { upsert(s, testClaim("c", "")) }, 1},
+		{"its instance is launched", func() { upsert(s, testClaim("c", "aws:///a/i-1")) }, 1},
+		{"its Node joins", func() { upsert(s, testNode("n", "aws:///a/i-1", false)) }, 0},
+		{"a Node of somebody else joins", func() { upsert(s, testNode("other", "aws:///a/i-2", true)) }, 0},
+		{"another NodeClaim is made", func() { upsert(s, testClaim("d", "")) }, 1},
+		{"it ends", func() { remove(s, testClaim("d", "")) }, 0},
+	} {
+		if step.does(); s.JoiningCount() != step.want {
+			t.Errorf("%s: %d have yet to join, want %d", step.what, s.JoiningCount(), step.want)
+		}
+	}
+}
+
 func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)

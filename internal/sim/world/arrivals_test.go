@@ -60,7 +60,8 @@ func arrivalRuleSet() []rule {
 		{"idle 200 ms", early(200*ms, provisioning.EarlyPremium, nil)},
 		{"patience 0 s", early(100*ms, provisioning.EarlyPremium, patience(0))},
 		{"patience 1 s", early(100*ms, provisioning.EarlyPremium, patience(time.Second))},
-		{"patience 10 s", early(100*ms, provisioning.EarlyPremium, patience(10*time.Second))},
+		{"patience 4 s", early(100*ms, provisioning.EarlyPremium, patience(4*time.Second))},
+		{"patience 30 s", early(100*ms, provisioning.EarlyPremium, patience(30*time.Second))},
 	}
 }
 
@@ -141,6 +142,7 @@ var arrivalMutants = []struct {
 	{"every launch is certain", LargeApp, func(e *provisioning.Early) { e.Premium = 1e9 }},
 	{"owners are not asked", SlowApp, func(e *provisioning.Early) { e.ComingCount, e.Patience = func() int { return 0 }, 0 }},
 	{"nobody is patient", CronStorm, func(e *provisioning.Early) { e.Patience = 0 }},
+	{"no node has yet to join", CronStorm, func(e *provisioning.Early) { e.JoiningCount = func() int { return 0 } }},
 	{"no window is complete", OnePod, func(e *provisioning.Early) { e.Idle = time.Hour }},
 	{"no launch is certain", LargeApp, func(e *provisioning.Early) { e.Premium = never }},
 }

@@ -199,7 +199,7 @@ var mutants = []struct {
 		if w.reboots.drains(p.Spec.NodeName) && p.Annotations != nil {
 			delete(p.Annotations, karpenterv1.DoNotDisruptAnnotationKey)
 		}
-	})}, 61},
+	})}, 74},
 	{Mutant{Name: "rebooting nodes seem to be of no pool", With: []Fault{Reboots}, See: rebooting(func(_ *World, nc *karpenterv1.NodeClaim) {
 		nc.Labels[karpenterv1.NodePoolLabelKey] = "elsewhere"
 	})}, 2},
@@ -207,7 +207,7 @@ var mutants = []struct {
 		if n, ok := o.(*corev1.Node); ok && cluster.HasTaint(n, karpenterv1.RebootingTaintKey) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/gone", Effect: corev1.TaintEffectNoSchedule})
 		}
-	}}, 12},
+	}}, 25},
 	{Mutant{Name: "reboots are not counted", With: []Fault{Reboots}, Unescalated: true}, 6},
 	{Mutant{Name: "provisional IDs are taken for provider IDs", With: []Fault{LateIDs}, Answer: func(i *cloud.Instance) { i.Provisional = false }}, 1},
 	{Mutant{Name: "late failures are not seen", With: []Fault{LateFailures, ShortAtFirst}, Answer: func(i *cloud.Instance) { i.Failed = nil }}, 1},
