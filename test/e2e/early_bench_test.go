@@ -24,7 +24,7 @@ import (
 
 var (
 	launchTries = flag.Int("launch-tries", 20, "how many pods BenchmarkOnePod creates, one after the other")
-	launchPause = flag.Duration("launch-pause", 4500*time.Millisecond, "pause between them: a pod that comes earlier finds the controller patient")
+	launchPause = flag.Duration("launch-pause", 4500*time.Millisecond, "pause between them: a pod that comes while a node has yet to join finds the controller patient")
 )
 
 // BenchmarkOnePod measures, on a cluster where nothing else happens, from before a pod is created to the
