@@ -24,7 +24,7 @@ type Window struct {
 	// Coming is how many pods are known to come: they exist and kube-scheduler has not tried them
 	// yet, or their owners have yet to create them.
 	Coming int
-	// Premium is by which share a launch may cost more than nodes that are filled with such pods.
+	// Premium is by which share a launch may cost more than its pods are worth.
 	Premium float64
 }
 
@@ -48,7 +48,7 @@ func DecideEarly(snap *cluster.Snapshot, w Window, opts Options) plan.Plan {
 	}
 	kinds := newKinds(snap, p.Launches, opts)
 	for i := range p.Launches {
-		if l := &p.Launches[i]; l.PriceHourly+launch.NodeFee <= (1+w.Premium)*kinds.filled(l) {
+		if l := &p.Launches[i]; l.PriceHourly+launch.NodeFee <= (1+w.Premium)*kinds.worth(l) {
 			early.Launches = append(early.Launches, *l)
 		}
 	}
@@ -65,7 +65,7 @@ const (
 // kinds are the pods of launches by their constraints.
 type kinds struct {
 	of map[cluster.PodRef]*cluster.Constraints
-	// least is, by NodePool, what a pod costs on a node that is filled with pods like it, fees included.
+	// least is, by NodePool that nodes are launched from, what a pod costs at least, fees included.
 	least map[string]map[*cluster.Constraints]float64
 }
 
@@ -74,12 +74,15 @@ func newKinds(snap *cluster.Snapshot, launches []plan.Launch, opts Options) *kin
 	k := &kinds{of: map[cluster.PodRef]*cluster.Constraints{}, least: map[string]map[*cluster.Constraints]float64{}}
 	launched := map[cluster.PodRef]bool{}
 	for i := range launches {
+		if pool := launches[i].Pool; k.least[pool] == nil {
+			k.least[pool] = map[*cluster.Constraints]float64{}
+		}
 		for _, pod := range launches[i].Pods {
 			launched[pod] = true
 		}
 	}
 	part := *snap
-	part.Pending, part.Nodes, part.Gangs, part.Buffers = nil, nil, nil, nil
+	part.Pending, part.Nodes, part.Gangs, part.Buffers = make([]cluster.Pod, 0, len(launched)), nil, nil, nil
 	for i := range snap.Pending {
 		if p := &snap.Pending[i]; launched[p.PodRef] {
 			k.of[p.PodRef] = p.Constraints
@@ -100,26 +103,28 @@ func (k *kinds) price(snap *cluster.Snapshot, opts Options, meter *effort.Meter)
 	classes := model.ClassesOf(snap, m)
 	m.AddStages(classes)
 	for at, pool := range m.Pools {
-		least := k.alone(snap, m, classes, at, meter)
+		least, isUsed := k.least[pool.NodePool.Name]
+		if !isUsed {
+			continue
+		}
+		alone(m, classes, at, least)
 		if len(least) > 1 {
-			for c, value := range k.mixed(snap, m, classes, at, meter) {
-				if cl := &classes[c]; value < least[cl.Constraints] {
-					least[cl.Constraints] = value
+			for c, value := range mixed(m, classes, at) {
+				if of := classes[c].Constraints; value < least[of] {
+					least[of] = value
 				}
 			}
 		}
-		k.least[pool.NodePool.Name] = least
 	}
 }
 
-// alone returns what a pod of each kind costs on nodes of a pool that are filled with pods like it.
-func (k *kinds) alone(snap *cluster.Snapshot, m *model.Model, classes []model.PodClass, at int, meter *effort.Meter) map[*cluster.Constraints]float64 {
+// alone finds what a pod of each kind costs on nodes of a pool that are filled with pods like it.
+func alone(m *model.Model, classes []model.PodClass, at int, least map[*cluster.Constraints]float64) {
 	pool, empty := m.Pools[at], make(quantity.Vector, len(m.Space))
-	least := make(map[*cluster.Constraints]float64, len(classes))
 	for c := range classes {
 		cl := &classes[c]
-		meter.Spend(1 + len(pool.Types))
-		most, best := perNode(cl.Constraints, snap.Namespaces), math.Inf(1)
+		m.Meter.Spend(1 + len(pool.Types))
+		most, best := perNode(cl.Constraints, m.Snapshot.Namespaces), math.Inf(1)
 		for t := range pool.Types {
 			n := quantity.Times(pool.Types[t].Free, empty, cl.Need, most)
 			if n == 0 {
@@ -137,13 +142,13 @@ func (k *kinds) alone(snap *cluster.Snapshot, m *model.Model, classes []model.Po
 			least[cl.Constraints] = best
 		}
 	}
-	return least
 }
 
 // mixed returns for each class what a pod of it is worth if however many pods come, of all kinds in the same proportions.
-func (k *kinds) mixed(snap *cluster.Snapshot, m *model.Model, classes []model.PodClass, at int, meter *effort.Meter) []float64 {
+func mixed(m *model.Model, classes []model.PodClass, at int) []float64 {
 	pool := m.Pools[at]
-	meter.Spend((1 + len(classes)) * (1 + len(pool.Offerings)))
+	usable := pool.Launchable.Clone()
+	m.Meter.Spend((1 + len(classes)) * (1 + len(pool.Offerings)))
 	p := &cover.Problem{Dims: len(m.Space), Bins: make([]cover.Bin, len(pool.Offerings)), BinFee: launch.NodeFee}
 	room := func(v quantity.Vector) []int64 {
 		room := slices.Clone([]int64(v))
@@ -155,7 +160,11 @@ func (k *kinds) mixed(snap *cluster.Snapshot, m *model.Model, classes []model.Po
 	for t := range pool.Types {
 		free := room(pool.Types[t].Free)
 		for a := pool.Types[t].First; a < pool.Types[t].End; a++ {
-			p.Bins[a] = cover.Bin{Capacity: free, Price: pool.Offerings[a].Cost()}
+			if o := pool.Offerings[a]; o.HasPrice() {
+				p.Bins[a] = cover.Bin{Capacity: free, Price: o.Cost()}
+			} else {
+				usable.Clear(a)
+			}
 		}
 	}
 	for c := range classes {
@@ -164,8 +173,8 @@ func (k *kinds) mixed(snap *cluster.Snapshot, m *model.Model, classes []model.Po
 		for _, term := range cl.Last().Admitted[at].Terms {
 			offerings.Or(term.Offerings)
 		}
-		offerings.And(pool.Launchable)
-		perBin := perNode(cl.Constraints, snap.Namespaces)
+		offerings.And(usable)
+		perBin := perNode(cl.Constraints, m.Snapshot.Namespaces)
 		if perBin == math.MaxInt64 {
 			perBin = 0
 		}
@@ -174,8 +183,8 @@ func (k *kinds) mixed(snap *cluster.Snapshot, m *model.Model, classes []model.Po
 	return cover.Values(p, mixRounds)
 }
 
-// filled returns what the pods of a launch would cost on nodes that are filled with pods like them.
-func (k *kinds) filled(l *plan.Launch) (sum float64) {
+// worth returns what the pods of a launch cost at least.
+func (k *kinds) worth(l *plan.Launch) (sum float64) {
 	for _, pod := range l.Pods {
 		sum += k.least[l.Pool][k.of[pod]]
 	}
