@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpenterv1 "github.com/dovetail-sh/dovetail/api/karpenter/v1"
+	"github.com/dovetail-sh/dovetail/internal/kube/translate"
 	"github.com/dovetail-sh/dovetail/internal/testkit"
 )
 
@@ -174,7 +175,8 @@ func (m *migration) keptAll(before map[types.UID]string, what string) {
 	}
 }
 
-// replaceAll has all nodes differ from their NodePool, and returns when all have been replaced.
+// replaceAll has all nodes differ from their NodePool, and returns when all have been replaced. A node that is launched just
+// before the controller sees the change is not one of those that there were, and is replaced, too.
 func (m *migration) replaceAll() {
 	m.t.Helper()
 	before := m.claims()
@@ -183,7 +185,9 @@ func (m *migration) replaceAll() {
 		p := m.observe()
 		old := 0
 		for i := range p.claims {
-			if before[p.claims[i].UID] != "" {
+			nc := &p.claims[i]
+			isDrifted := meta.IsStatusConditionTrue(nc.Status.Conditions, karpenterv1.ConditionTypeDrifted)
+			if before[nc.UID] != "" || isDrifted || nc.Annotations[translate.StepAnnotationKey] != "" {
 				old++
 			}
 		}
