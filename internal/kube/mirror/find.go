@@ -65,12 +65,12 @@ func (s *Store) NodeCount(pool string) (count int) {
 	return count
 }
 
-// JoiningCount returns how many NodeClaims have no Node yet.
+// JoiningCount returns how many NodeClaims have no Node yet. One that is being deleted gets none.
 func (s *Store) JoiningCount() (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes.list() {
-		if n.object == nil {
+		if n.object == nil && n.claim.object.DeletionTimestamp == nil {
 			count++
 		}
 	}

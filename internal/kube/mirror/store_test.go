@@ -228,7 +228,6 @@ func TestAnAssumedClaimThatNeverShowsUpIsForgotten(t *testing.T) {
 	}
 }
 
-// TestANodeAheadOfItsClaimIsNotCountedTwice: its watch may be faster than the claim's.
 func TestNodesThatHaveYetToJoin(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
@@ -243,7 +242,11 @@ func TestNodesThatHaveYetToJoin(t *testing.T) {
 		{"its Node joins", func() { upsert(s, testNode("n", "aws:///a/i-1", false)) }, 0},
 		{"a Node of somebody else joins", func() { upsert(s, testNode("other", "aws:///a/i-2", true)) }, 0},
 		{"another NodeClaim is made", func() { upsert(s, testClaim("d", "")) }, 1},
-		{"it ends", func() { remove(s, testClaim("d", "")) }, 0},
+		{"it is being deleted", func() {
+			d := testClaim("d", "")
+			d.DeletionTimestamp = &metav1.Time{Time: noon}
+			upsert(s, d)
+		}, 0},
 	} {
 		if step.does(); s.JoiningCount() != step.want {
 			t.Errorf("%s: %d have yet to join, want %d", step.what, s.JoiningCount(), step.want)
@@ -251,6 +254,7 @@ func TestNodesThatHaveYetToJoin(t *testing.T) {
 	}
 }
 
+// TestANodeAheadOfItsClaimIsNotCountedTwice: its watch may be faster than the claim's.
 func TestANodeAheadOfItsClaimIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	s := newTestStore(atNoon)
