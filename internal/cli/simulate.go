@@ -90,7 +90,7 @@ was refused, 2 when the input is wrong.`,
 	_ = cmd.Flags().MarkDeprecated("eviction-hourly", "use --consolidation-eviction-hourly-dollars") // the flag is there
 	cmd.Flags().BoolVar(&spotToSpot, "spot-to-spot", false, "with --consolidate: spot nodes may be replaced by spot nodes, as with the controller's gate SpotToSpotConsolidation")
 	cmd.Flags().BoolVar(&prove, "prove", false, "prove the lower bound as far as possible, which can take a minute; without it the proof ends after some rounds")
-	cmd.Flags().Float64Var(&premium, "resilience-premium", 0, "the controller's: how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; 0: the cheapest plan")
+	cmd.Flags().Float64Var(&premium, "resilience-premium", 0, "the controller's: how much more a plan may cost so that fewer pods of a workload are lost with one node, zone or spot offering, as a share of its price; 0: the cheapest plan")
 	cmd.Flags().StringVarP(&output, "output", "o", simulate.Table, "table, or json for a kplan/1 file")
 	return cmd
 }

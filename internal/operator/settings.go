@@ -150,7 +150,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	a.text(&s.FeatureGates, "feature-gates", featureGatesDefault, "Name=true|false, comma separated; unknown names are ignored with a warning")
 	a.text(&s.SchedulerConfig, "scheduler-config", "", "the scheduler's default constraints, YAML or JSON")
 	a.factor(&s.LaunchPriceCap, "launch-price-cap", 1.5, "highest price of the instance types of a launch, as a multiple of the cheapest one's; a spot launch exceeds it until it has 15 types and zones to choose from")
-	a.factor(&s.ResiliencePremium, "resilience-premium", 0, "how much more a plan may cost so that fewer pods of a workload are lost with one node or zone, as a share of its price; twice as much for spot nodes; 0: the cheapest plan is taken")
+	a.factor(&s.ResiliencePremium, "resilience-premium", 0, "how much more a plan may cost so that fewer pods of a workload are lost with one node, zone or spot offering, as a share of its price; twice as much for spot nodes; 0: the cheapest plan is taken")
 	s.addConsolidation(a)
 	a.flag(&s.PauseDisruption, "pause-disruption", false, "remove and replace no node by choice: not for drift, expiry, repair or consolidation. Also the ConfigMap dovetail-pause and the annotation dovetail.sh/pause-disruption of a NodePool do that, without a restart (dovetail pause)")
 	a.flag(&s.NominatePods, "nominate-pods", true, "write the node that each pod was planned for into status.nominatedNodeName, for kube-scheduler")

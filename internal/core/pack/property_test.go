@@ -37,7 +37,7 @@ func TestEveryPlanIsSound(t *testing.T) {
 		if story.Print(&p) != story.Print(&q) {
 			t.Fatalf("two plans for\n%s\n%s\n%s", text, story.Print(&p), story.Print(&q))
 		}
-		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold, priceHolds} {
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold, priceHolds, noneIsCheaper} {
 			if err := check(snap, &p); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 			}
@@ -56,7 +56,7 @@ func TestEverySpreadPlanIsSound(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, text)
 		}
 		cheapest, p := pack.Solve(snap, pack.Options{}), pack.Solve(snap, pack.Options{ResiliencePremium: premium})
-		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold} {
+		for _, check := range []func(*cluster.Snapshot, *plan.Plan) error{everyPodOnce, nodesHold, launchesHold, limitsHold, neighboursHold, noneIsCheaper} {
 			if err := check(snap, &p); err != nil {
 				t.Fatalf("%v\n%s\n%s", err, text, story.Print(&p))
 			}
@@ -324,6 +324,20 @@ func launchesHold(snap *cluster.Snapshot, p *plan.Plan) error {
 		}
 		if len(catalog.Choices(pool.Types, l.Requirements, l.Requests)) == 0 {
 			return fmt.Errorf("nothing can be launched for a launch with %s", l.Requirements)
+		}
+	}
+	return nil
+}
+
+// noneIsCheaper reports whether no launch may become an offering that costs less than the plan says. A plan that spreads
+// workloads over offerings would not do so.
+func noneIsCheaper(snap *cluster.Snapshot, p *plan.Plan) error {
+	for _, l := range p.Launches {
+		pool, _ := snap.PoolByName(l.Pool)
+		for _, choice := range catalog.Choices(pool.Types, l.Requirements, l.Requests) {
+			if o := choice.Offering; o.HasPrice() && o.Reservation == "" && o.Launchable() && o.Price() < l.PriceHourly-1e-9 {
+				return fmt.Errorf("a launch for %.4f may become %s in %s for %.4f", l.PriceHourly, choice.Type.Name, o.Zone, o.Price())
+			}
 		}
 	}
 	return nil

@@ -22,14 +22,14 @@ const (
 // Board is the planned nodes, and how many pods of which class each holds.
 type Board struct {
 	state    *place.State
-	size     []int32 // by class: how many pods the workload has; 0: it is not to be spread
-	movable  []bool  // by class
-	stays    []bool  // by class: a pod of it may not be evicted by our choice
-	nodes    []node  // by planned node
-	class    int32   // the class at hand
-	here     []int32 // by planned node: how many of its pods
-	zones    *zones  // what zones have is kept, too; nil: it is not
-	gathers  bool    // pods that stay are not moved back
+	size     []int32  // by class: how many pods the workload has; 0: it is not to be spread
+	movable  []bool   // by class
+	stays    []bool   // by class: a pod of it may not be evicted by our choice
+	nodes    []node   // by planned node
+	class    int32    // the class at hand
+	here     []int32  // by planned node: how many of its pods
+	domains  *domains // what domains have is kept, too; nil: it is not
+	gathers  bool     // pods that stay are not moved back
 	searches int
 }
 
@@ -172,8 +172,8 @@ func (x *Board) pass(c int32, i, j int, most int32) bool {
 			continue
 		}
 		back := min(x.nodes[j].held[h].n, atOnce)
-		if x.zones != nil {
-			back = min(back, x.zones.room(u, i, j))
+		if x.domains != nil {
+			back = min(back, x.domains.room(u, i, j))
 		}
 		if x.size[u] > 1 {
 			back = min(back, Limit(x.size[u])-x.nodes[i].count(u))
@@ -271,8 +271,8 @@ func (x *Board) move(c int32, i, j int, n int32) {
 			to.plan.Require(t)
 		}
 	}
-	if x.zones != nil {
-		x.zones.move(c, i, j, n)
+	if x.domains != nil {
+		x.domains.move(c, i, j, n)
 	}
 	from.of(c).n -= n
 	to.of(c).n += n
@@ -348,7 +348,7 @@ func (x *Board) Cap(classes []model.PodClass, share int32) {
 // Loss returns the largest shares of workloads that are lost at once, and what the nodes cost that are
 // launched as spot.
 func (x *Board) Loss() (l plan.Loss, spotHourly float64) {
-	zones, pools := map[domain]int32{}, map[domain]int32{}
+	counts := map[classDomain]int32{}
 	for i := range x.nodes {
 		n := &x.nodes[i]
 		if n.offering < 0 {
@@ -364,23 +364,24 @@ func (x *Board) Loss() (l plan.Loss, spotHourly float64) {
 				continue
 			}
 			l.Node = max(l.Node, float64(h.n)/float64(x.size[h.class]))
-			zones[domain{h.class, 0, o.Zone}] += h.n
+			counts[classDomain{h.class, domain{zone: o.Zone}}] += h.n
 			if isSpot {
-				pools[domain{h.class, n.typ, o.Zone}] += h.n
+				counts[classDomain{h.class, domain{o.Zone, n.plan.Pool.Types[n.typ].Name}}] += h.n
 			}
 		}
 	}
-	for at, n := range zones {
-		l.Zone = max(l.Zone, float64(n)/float64(x.size[at.class]))
-	}
-	for at, n := range pools {
-		l.SpotOffering = max(l.SpotOffering, float64(n)/float64(x.size[at.class]))
+	for at, n := range counts {
+		most := &l.Zone
+		if at.typ != "" {
+			most = &l.SpotOffering
+		}
+		*most = max(*most, float64(n)/float64(x.size[at.class]))
 	}
 	return l, spotHourly
 }
 
-// domain is a zone, or an instance type in a zone, of which a class has pods.
-type domain struct {
-	class, typ int32
-	zone       string
+// classDomain is a domain that has pods of a class.
+type classDomain struct {
+	class int32
+	domain
 }

@@ -13,7 +13,7 @@ func (x *Board) Gather() {
 	if !slices.Contains(x.stays, true) {
 		return
 	}
-	x.zones, x.gathers = x.newZones().zones, true
+	x.domains, x.gathers = x.newChoosing().domains, true
 	order := x.holding()
 	for k, i := range order {
 		for h := 0; h < len(x.nodes[i].held) && x.searches > 0; h++ {
@@ -23,7 +23,7 @@ func (x *Board) Gather() {
 			}
 		}
 	}
-	x.zones, x.gathers = nil, false
+	x.domains, x.gathers = nil, false
 	x.finish()
 }
 
@@ -67,7 +67,7 @@ func (x *Board) give(c int32, i, j int) {
 		limit = Limit(x.size[c])
 	}
 	for {
-		most := min(x.nodes[i].count(c), limit-x.nodes[j].count(c), x.zones.room(c, j, i))
+		most := min(x.nodes[i].count(c), limit-x.nodes[j].count(c), x.domains.room(c, j, i))
 		if most <= 0 || x.searches <= 0 || !x.pass(c, i, j, most) {
 			return
 		}

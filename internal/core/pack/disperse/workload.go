@@ -17,14 +17,12 @@ const (
 	nodeShare = 5
 	// fewPods is up to how many pods of a workload half of them may be lost at once.
 	fewPods = 7
-	// A zone should have no more than zonePercent of the pods of a workload.
-	zonePercent = 40
+	// A zone, and a spot offering, should have no more than domainPercent of the pods of a workload. Where that cannot be had,
+	// domainPercentStep more are tried, up to domainPercentMax.
+	domainPercent, domainPercentStep, domainPercentMax = 40, 5, 60
 	// ReportedMin is how many pods a workload must have to be reported.
 	ReportedMin = 10
 )
-
-// Shares are what Cap may aim at, the best first: that a node has one in so many pods of a workload.
-func Shares() []int32 { return []int32{nodeShare, 4, 2} }
 
 // limitOf returns how many of so many pods of a workload one node should have at most: one in so many.
 func limitOf(pods, share int32) int32 {
@@ -44,14 +42,6 @@ func Weight(isSpot bool) float64 {
 		return 2
 	}
 	return 1
-}
-
-// zoneLimit returns how many of so many pods of a workload one zone should have at most.
-func zoneLimit(pods int32) int32 {
-	if pods <= fewPods {
-		return (pods + 1) / 2
-	}
-	return pods * zonePercent / 100
 }
 
 // IsWorkload reports whether pods with these constraints are to be spread.

@@ -368,8 +368,11 @@ func (b *PlannedNode) FixDomains() {
 	if !b.Pool.parted || !b.lost() {
 		return
 	}
-	b.pin(b.best(b.Cheapest()))
+	b.PinCheapest()
 }
+
+// PinCheapest limits the node to the zone and capacity type of its cheapest offering.
+func (b *PlannedNode) PinCheapest() { b.pin(b.best(b.Cheapest())) }
 
 // pin limits the node to the zone and capacity type of an offering.
 func (b *PlannedNode) pin(best *catalog.Offering) {
