@@ -151,7 +151,7 @@ func allowSpot(s *scenario.Scenario) {
 }
 
 // onSpot offers every instance type as spot, too, for a third of its price, a few per cent more or less in each zone.
-func onSpot(t *testing.T, s *scenario.Scenario) {
+func onSpot(t testing.TB, s *scenario.Scenario) {
 	t.Helper()
 	const discount, deviation = 0.35, 0.05
 	allowSpot(s)
@@ -166,7 +166,7 @@ func onSpot(t *testing.T, s *scenario.Scenario) {
 
 // onEC2Spot offers every instance type as spot for three prices that EC2 asked in May 2025. The prices are known, but
 // not for which zones; the zones are drawn.
-func onEC2Spot(t *testing.T, s *scenario.Scenario) {
+func onEC2Spot(t testing.TB, s *scenario.Scenario) {
 	t.Helper()
 	allowSpot(s)
 	types, err := ec2catalog.Types()
@@ -213,7 +213,7 @@ func TestSpreadPlansOnSpot(t *testing.T) {
 	testkit.Unraced(t)
 	for _, of := range []struct {
 		prices string
-		set    func(*testing.T, *scenario.Scenario)
+		set    func(testing.TB, *scenario.Scenario)
 		most   float64
 		dear   map[string]float64 // where that costs more than the premium, and what is reached within it
 	}{
@@ -280,18 +280,26 @@ func TestSpreadPlansSayTheSameTwice(t *testing.T) {
 	}
 }
 
-// BenchmarkSpread is a decision without and with a premium.
+// BenchmarkSpread is a decision without and with a premium, on demand and with EC2's spot prices.
 func BenchmarkSpread(b *testing.B) {
-	for _, name := range []string{"p1c-deploys-aws-1000", "p1c-deploys-aws-10000", "p2-web"} {
-		c, err := Scenario(filepath.Join("testdata", name+".json.gz"), time.Unix(0, 0))
+	for _, of := range []struct {
+		name   string
+		onSpot bool
+	}{{"p1c-deploys-aws-1000", false}, {"p1c-deploys-aws-10000", false}, {"p2-web", false}, {"p1c-deploys-aws-10000", true}, {"p2-mixed-varied-4xl", true}} {
+		s, err := scenario.Read(filepath.Join("testdata", of.name+".json.gz"))
 		if err != nil {
 			b.Fatal(err)
 		}
+		if of.onSpot {
+			onEC2Spot(b, s)
+			of.name += "-spot"
+		}
+		snap := s.Snapshot(time.Unix(0, 0))
 		for premium, word := range map[float64]string{0: "without", 0.03: "with"} {
-			b.Run(name+"/"+word, func(b *testing.B) {
+			b.Run(of.name+"/"+word, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					solveWith(c.Snapshot, premium)
+					solveWith(snap, premium)
 				}
 			})
 		}

@@ -15,6 +15,8 @@ const (
 	choicePasses = 8
 	// choicesMax is how many instance types, the cheapest ones, a node may choose from in a zone.
 	choicesMax = 4
+	// failuresMax is with how many nodes a node tries to exchange pods of a class without success.
+	failuresMax = 50
 	// countsMax bounds the memory for what domains have, in counts.
 	countsMax = 4 << 20
 )
@@ -52,8 +54,9 @@ func (x *Board) ChooseOfferings(budget float64) {
 		budget -= z.pass(budget/float64(z.over)*math.Exp2(float64(pass-choicePasses/2)), budget)
 	}
 	for ; z.percent <= domainPercentMax && z.excessOfAll() > 0; z.percent += domainPercentStep {
-		z.exchange()
-		z.exchange() // pods that went leave room for others
+		if z.exchange() {
+			z.exchange() // pods that went leave room for others
+		}
 	}
 	for i := range x.nodes {
 		if !z.fixed[i] && z.spreads(i) {
@@ -114,8 +117,8 @@ func (z *choosing) better(i int, most, budget float64) float64 {
 const priceSlack = 1e-9
 
 // exchange moves pods of workloads from domains that have too many to others, and other pods back, as far as
-// that costs nothing.
-func (z *choosing) exchange() {
+// that costs nothing. It reports whether it moved any.
+func (z *choosing) exchange() (moved bool) {
 	x := z.board
 	x.domains = z.domains
 	for c := range x.size {
@@ -123,20 +126,33 @@ func (z *choosing) exchange() {
 			continue
 		}
 		x.class = int32(c)
-		limit := Limit(x.size[c])
 		for i := range x.nodes {
 			x.here[i] = x.nodes[i].count(int32(c))
 		}
 		for i := range x.nodes {
-			for d := 1; d < len(x.nodes) && z.leaves(int32(c), i); d++ {
-				j := (i + d) % len(x.nodes)
-				for z.leaves(int32(c), i) && x.here[j] < limit && x.searches > 0 && z.relief(int32(c), z.at[i], z.at[j], 1) > 0 && z.room(int32(c), j, i) > 0 && x.pass(int32(c), i, j, min(x.here[i]-limit, limit-x.here[j])) {
-				}
-			}
+			moved = z.leave(int32(c), i) || moved
 		}
 	}
 	x.domains = nil
 	x.finish()
+	return moved
+}
+
+// leave moves pods of the class at hand from a node to others in other domains. It reports whether it moved any.
+func (z *choosing) leave(c int32, i int) (moved bool) {
+	x, limit, failures := z.board, Limit(z.size[c]), 0
+	leaves := z.leaves(c, i)
+	for d := 1; d < len(x.nodes) && failures < failuresMax && leaves; d++ {
+		j := (i + d) % len(x.nodes)
+		for leaves && z.at[j] != z.at[i] && x.here[j] < limit && x.searches > 0 && z.relief(c, z.at[i], z.at[j], 1) > 0 && z.room(c, j, i) > 0 {
+			if !x.pass(c, i, j, min(x.here[i]-limit, limit-x.here[j])) {
+				failures++
+				break
+			}
+			moved, leaves = true, z.leaves(c, i)
+		}
+	}
+	return moved
 }
 
 // leaves reports whether a pod of the class should leave the node for another domain.
