@@ -237,6 +237,17 @@ func TestDeploymentsShareThePods(t *testing.T) {
 	}
 }
 
+// TestAllNodesAreReadyWhenNoneIsToCome: an instance gets its notice only then, since a node that is not ready is drained at once.
+func TestAllNodesAreReadyWhenNoneIsToCome(t *testing.T) {
+	t.Parallel()
+	if s := (&state{claimed: 8, registered: 8, ready: 7}); s.allReady() {
+		t.Error("a node that is registered only counts as ready")
+	}
+	if s := (&state{claimed: 8, registered: 8, ready: 8}); !s.allReady() {
+		t.Error("not all of 8 nodes are ready when 8 are")
+	}
+}
+
 func TestALeaveIsEarlyWhenItsReplacementIsNotReady(t *testing.T) {
 	t.Parallel()
 	victim := instance{claim: "old"}

@@ -10,7 +10,11 @@ import (
 // elsewhere and the node was let go.
 func (s *stage) interrupt(ctx context.Context) error {
 	s.act("EC2 takes a spot instance away in two minutes: it is replaced first, and then drained")
-	now, err := s.board.observe(ctx)
+	var now *state
+	err := s.await(ctx, "all nodes are ready", actPatience, func(seen *state) bool { // one that is not would be drained at once
+		now = seen
+		return now.allReady()
+	})
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,9 @@ func (s *state) bill() string {
 // empty reports whether no node of ours is left or still to come.
 func (s *state) empty() bool { return s.claimed == 0 && s.nodes == 0 }
 
+// allReady reports whether no node of ours is still to become ready.
+func (s *state) allReady() bool { return s.ready == s.claimed }
+
 func (s *state) instance(claim string) (instance, bool) {
 	for _, m := range s.instances {
 		if m.claim == claim && m.instanceType != "" {
