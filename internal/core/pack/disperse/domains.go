@@ -111,7 +111,7 @@ func (d *domains) relief(c int32, from, to where, n int32) (less int32) {
 // numbering gives domains their numbers.
 type numbering struct {
 	of    map[domain]int32
-	spots [][]int32 // by pool and offering: the number of the spot offering, plus two; 0: not known yet
+	spots [][]int32 // by pool and offering: the number of the spot offering, plus one; 0: not known yet
 	zones []string
 }
 
@@ -142,7 +142,7 @@ func (m *numbering) zone(name string) int {
 	return i
 }
 
-// of returns the domains of an offering of a pool.
+// place returns the domains of an offering of a pool.
 func (m *numbering) place(pool *model.Pool, index, offering int) where {
 	o := pool.Offerings[offering]
 	if o.Zone == "" {
@@ -154,8 +154,8 @@ func (m *numbering) place(pool *model.Pool, index, offering int) where {
 	}
 	known := &m.spots[index][offering]
 	if *known == 0 {
-		*known = m.number(domain{o.Zone, pool.Types[pool.TypeOf[offering]].Name}) + 2
+		*known = m.number(domain{o.Zone, pool.Types[pool.TypeOf[offering]].Name}) + 1
 	}
-	at.spot = *known - 2
+	at.spot = *known - 1
 	return at
 }

@@ -17,6 +17,8 @@ const (
 	choicesMax = 4
 	// failuresMax is with how many nodes a node tries to exchange pods of a class without success.
 	failuresMax = 50
+	// visitsSearch is how many nodes that are only asked for their domains count as one that is searched.
+	visitsSearch = 16
 	// countsMax bounds the memory for what domains have, in counts.
 	countsMax = 4 << 20
 )
@@ -47,11 +49,11 @@ func (x *Board) ChooseOfferings(budget float64) {
 	if z.over == 0 || !z.differ {
 		return
 	}
-	z.pass(0, 0)
+	z.chooseOnce(0, 0)
 	z.exchange()
 	z = x.newChoosing()
 	for pass := 1; pass < choicePasses && z.over > 0; pass++ {
-		budget -= z.pass(budget/float64(z.over)*math.Exp2(float64(pass-choicePasses/2)), budget)
+		budget -= z.chooseOnce(budget/float64(z.over)*math.Exp2(float64(pass-choicePasses/2)), budget)
 	}
 	for ; z.percent <= domainPercentMax && z.excessOfAll() > 0; z.percent += domainPercentStep {
 		if z.exchange() {
@@ -65,9 +67,9 @@ func (x *Board) ChooseOfferings(budget float64) {
 	}
 }
 
-// pass has each node choose once. A pod less in a domain that has too many may cost so many dollars, and all together the
+// chooseOnce has each node choose once. A pod less in a domain that has too many may cost so many dollars, and all together the
 // budget. It returns what they cost.
-func (z *choosing) pass(most, budget float64) (cost float64) {
+func (z *choosing) chooseOnce(most, budget float64) (cost float64) {
 	for i := range z.board.nodes {
 		cost += z.better(i, most, budget-cost)
 	}
@@ -141,8 +143,8 @@ func (z *choosing) exchange() (moved bool) {
 // leave moves pods of the class at hand from a node to others in other domains. It reports whether it moved any.
 func (z *choosing) leave(c int32, i int) (moved bool) {
 	x, limit, failures := z.board, Limit(z.size[c]), 0
-	leaves := z.leaves(c, i)
-	for d := 1; d < len(x.nodes) && failures < failuresMax && leaves; d++ {
+	leaves, d := x.searches > 0 && z.leaves(c, i), 1
+	for ; d < len(x.nodes) && failures < failuresMax && leaves; d++ {
 		j := (i + d) % len(x.nodes)
 		for leaves && z.at[j] != z.at[i] && x.here[j] < limit && x.searches > 0 && z.relief(c, z.at[i], z.at[j], 1) > 0 && z.room(c, j, i) > 0 {
 			if !x.pass(c, i, j, min(x.here[i]-limit, limit-x.here[j])) {
@@ -152,6 +154,7 @@ func (z *choosing) leave(c int32, i int) (moved bool) {
 			moved, leaves = true, z.leaves(c, i)
 		}
 	}
+	x.searches -= d / visitsSearch
 	return moved
 }
 
