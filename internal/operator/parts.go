@@ -375,7 +375,7 @@ func (p *Parts) log(controller string) *slog.Logger { return p.Log.With("control
 func (p *Parts) provisioner(launcher *apply.Launcher, packing pack.Options, quarantine *apply.Quarantine) *provisioning.Loop {
 	var early *provisioning.Early
 	if p.Settings.BatchLaunchEarly && !p.Settings.observes() {
-		early = &provisioning.Early{Idle: provisioning.EarlyIdle, Patience: provisioning.EarlyPatience, Premium: provisioning.EarlyPremium, ComingCount: p.mirror.ComingCount, JoiningCount: p.mirror.JoiningCount}
+		early = provisioning.NewEarly(p.mirror)
 	}
 	return &provisioning.Loop{
 		Early: early, Mirror: p.mirror, Launcher: launcher, Pack: packing, Quarantine: quarantine,

@@ -137,9 +137,7 @@ func (w *world) start(t testing.TB, mgr manager.Manager, nominate bool) {
 			Mirror: w.mirror, Launcher: &apply.Launcher{Client: c, Mirror: w.mirror, Vocabulary: vocabulary, PoolLaunches: &apply.PoolLaunches{}},
 			Events: events, Metrics: metrics, Log: log, Now: time.Now, Synced: synced,
 			BatchIdle: time.Second, BatchMax: 10 * time.Second, Quarantine: &apply.Quarantine{},
-			Early: &provisioning.Early{
-				Idle: provisioning.EarlyIdle, Patience: provisioning.EarlyPatience, Premium: provisioning.EarlyPremium, ComingCount: w.mirror.ComingCount,
-			},
+			Early: provisioning.NewEarly(w.mirror),
 		},
 	} {
 		must(t, loop.Register(mgr))

@@ -92,6 +92,11 @@ const (
 	EarlyPremium  = 0.005
 )
 
+// NewEarly returns the defaults, for the pods and nodes of the mirror.
+func NewEarly(m *mirror.Store) *Early {
+	return &Early{Idle: EarlyIdle, Patience: EarlyPatience, Premium: EarlyPremium, ComingCount: m.ComingCount, JoiningCount: m.JoiningCount}
+}
+
 // solve solves the snapshot, before a window ends unless early is nil. pack.Decide leaves out pods that it panics
 // about; a panic all the same is a bug of ours: the cycle is given up, counted, and the next one tries again.
 func (l *Loop) solve(snap *cluster.Snapshot, early *pack.Window) (p plan.Plan, took time.Duration, err error) {
