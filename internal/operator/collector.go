@@ -25,18 +25,19 @@ func startHeap(limit int64) uint64 {
 	return startHeapUsual
 }
 
-// paceCollector has garbage collected seldom until end is called: while the heap is smaller than that many bytes. What
-// is read to fill the caches is garbage at once, and little of the heap stays: collecting it as often as later costs a
-// third of the time. Who has set GOGC is obeyed.
-func paceCollector(heap uint64) (end func()) {
-	if os.Getenv("GOGC") != "" {
-		return func() {}
-	}
+// paceCollector has garbage collected seldom, when the heap has that many bytes, until one of end and endAfterCycle is
+// called. What is read to fill the caches is garbage at once, and little of the heap stays: collecting it as often as
+// later costs a third of the time. Who has set GOGC is obeyed.
+func paceCollector(heap uint64) *collectorPace {
 	p := &collectorPace{heap: heap}
+	if os.Getenv("GOGC") != "" {
+		p.ended = true
+		return p
+	}
 	p.usual = debug.SetGCPercent(100)
 	p.adjust()
 	p.await()
-	return p.end
+	return p
 }
 
 // collectorPace adjusts the collector after each cycle.
@@ -44,8 +45,9 @@ type collectorPace struct {
 	heap  uint64
 	usual int
 
-	mu    sync.Mutex
-	ended bool // guarded by mu
+	mu sync.Mutex
+	// ends says that the pace ends with the next cycle, ended that it has. Both are guarded by mu.
+	ends, ended bool
 }
 
 // await has the pace adjusted after the next cycle, and so on.
@@ -61,6 +63,9 @@ func (p *collectorPace) await() {
 func (p *collectorPace) adjust() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ends && !p.ended {
+		p.stop()
+	}
 	if p.ended {
 		return false
 	}
@@ -68,14 +73,27 @@ func (p *collectorPace) adjust() bool {
 	return true
 }
 
-// end has garbage collected as usual.
+// endAfterCycle has garbage collected as usual after the next cycle. The runtime begins one after two minutes if the
+// heap does not grow until then. So what comes right after the caches are filled needs no cycle of its own.
+func (p *collectorPace) endAfterCycle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ends = true
+}
+
+// end has garbage collected as usual at once.
 func (p *collectorPace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.ended {
-		p.ended = true
-		debug.SetGCPercent(p.usual)
+		p.stop()
 	}
+}
+
+// stop is called with the lock held.
+func (p *collectorPace) stop() {
+	p.ended = true
+	debug.SetGCPercent(p.usual)
 }
 
 // percentFor returns by how much the heap may grow beyond what is live, in percent, until it has so many bytes.

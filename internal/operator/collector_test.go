@@ -2,6 +2,7 @@ package operator
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/metrics"
 	"testing"
@@ -20,7 +21,7 @@ func gcPercent() uint64 {
 func TestPaceCollector(t *testing.T) {
 	t.Setenv("GOGC", "") // not parallel
 	usual := gcPercent()
-	end := paceCollector(8 << 30)
+	pace := paceCollector(8 << 30)
 	if got := gcPercent(); got <= usual {
 		t.Errorf("while the caches are filled the percentage is %d, no more than %d", got, usual)
 	}
@@ -34,14 +35,32 @@ func TestPaceCollector(t *testing.T) {
 		return nil
 	})
 	runtime.KeepAlive(ballast)
-	end()
-	end()
-	runtime.GC()
-	if got := gcPercent(); got != usual {
-		t.Errorf("afterwards it is %d, not %d", got, usual)
+	before = gcPercent()
+	pace.endAfterCycle()
+	if got := gcPercent(); got != before {
+		t.Errorf("before another cycle the percentage is %d, not %d", got, before)
 	}
+	awaitUsual := func() {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			runtime.GC()
+			if got := gcPercent(); got != usual {
+				return fmt.Errorf("afterwards the percentage is %d, not %d", got, usual)
+			}
+			return nil
+		})
+	}
+	awaitUsual()
+	pace.end()
+	another := paceCollector(8 << 30)
+	another.end()
+	another.end()
+	if got := gcPercent(); got != usual {
+		t.Errorf("after an end at once it is %d, not %d", got, usual)
+	}
+	awaitUsual()
 	t.Setenv("GOGC", "50")
-	defer paceCollector(8 << 30)()
+	defer paceCollector(8 << 30).end()
 	if got := gcPercent(); got != usual {
 		t.Errorf("with GOGC it is changed to %d", got)
 	}

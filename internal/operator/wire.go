@@ -94,9 +94,9 @@ func term(ctx context.Context, opts *Options, m *observe.Metrics, objects *obser
 	srv.setReady(func() error { return cmp.Or(denied.err(), p.Ready()) })
 	objects.Use(mgr.GetClient())
 	defer objects.Use(nil)
-	endPace := paceCollector(startHeap(opts.Settings.MemoryLimit))
-	defer endPace()
-	return cmp.Or(startManager(ctx, mgr, endPace), context.Cause(ctx))
+	pace := paceCollector(startHeap(opts.Settings.MemoryLimit))
+	defer pace.end()
+	return cmp.Or(startManager(ctx, mgr, pace.endAfterCycle), context.Cause(ctx))
 }
 
 // startManager returns when the manager has ended. Before its caches are filled a manager does not
