@@ -88,7 +88,7 @@ type Early struct {
 // The defaults of Early, from docs/design/early.md.
 const (
 	EarlyIdle     = 100 * time.Millisecond
-	EarlyPatience = 10 * time.Second
+	EarlyPatience = 13 * time.Second
 	EarlyPremium  = 0.005
 )
 

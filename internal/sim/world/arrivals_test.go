@@ -61,6 +61,8 @@ func arrivalRuleSet() []rule {
 		{"patience 0 s", early(100*ms, provisioning.EarlyPremium, patience(0))},
 		{"patience 1 s", early(100*ms, provisioning.EarlyPremium, patience(time.Second))},
 		{"patience 4 s", early(100*ms, provisioning.EarlyPremium, patience(4*time.Second))},
+		{"patience 10 s", early(100*ms, provisioning.EarlyPremium, patience(10*time.Second))},
+		{"patience 15 s", early(100*ms, provisioning.EarlyPremium, patience(15*time.Second))},
 		{"patience 30 s", early(100*ms, provisioning.EarlyPremium, patience(30*time.Second))},
 	}
 }
