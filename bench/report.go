@@ -56,7 +56,7 @@ const howTo = "\nWhat the whole controller costs with 5,000 nodes and 100,000 po
 	"`make bench QUICK=1` takes some minutes, without Karpenter's longest and without the week. In `bench/`, `../bin/bench/bench -only own-gpu -out -` solves a few, and\n" +
 	"`../bin/bench/bench -write DIR` writes the generated scenarios, for `dovetail simulate`. The public ones (`p1`, `p2`, `p3`) are files in\n" +
 	"`internal/decision/simulate/testdata`. `own` ones are drawn by `bench/generate` from a seed and the EC2 catalog of May 2025 in the binary: plain\n" +
-	"deployments; mixed spot and on-demand; rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
+	"deployments; mixed spot and on-demand; such pods with sidecars (100 or 125m and 128 or 328 MiB); rules (40 % of deployments spread over zones, 20 % with limits or conflicts per node); hosts (all of them\n" +
 	"with such); GPUs; and the whole catalog (wide). `own-recreated-300` is a cluster whose nodes drift has recreated: 300 small ones in 20 pools.\n\n" +
 	"- **Bound**: no plan can be cheaper. It is Dovetail's own (checked against exact answers in the tests of `core/cover`), or where it is marked `°`\n" +
 	"  the one that an earlier study computed with a configuration LP. It ignores rules between pods, so with many of those it is far below: the true\n" +
@@ -82,7 +82,7 @@ func writeShort(b *strings.Builder, rows []row) {
 		writeSize(b, rows, s)
 	}
 	dearer := names(rows, func(r *row) bool {
-		return r.karpenter.over(1) > 0 && r.karpenter.refuse == r.dovetail.refuse && r.dovetail.Plan.PricePerHour > r.karpenter.Plan.PricePerHour+0.005
+		return !r.dovetail.cut && r.karpenter.over(1) > 0 && r.karpenter.refuse == r.dovetail.refuse && r.dovetail.Plan.PricePerHour > r.karpenter.Plan.PricePerHour+0.005
 	})
 	worse := names(rows, func(r *row) bool {
 		return !r.dovetail.cut && r.dovetail.FirstFitPrice > 0 && r.dovetail.Plan.PricePerHour > r.dovetail.FirstFitPrice+0.0005

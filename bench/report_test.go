@@ -46,6 +46,7 @@ func TestReport(t *testing.T) {
 		{name: "dearer", pods: 100, types: 500, dovetail: answer(1.3, 1.2, 0.123, 1), karpenter: answer(1.1, 0, 0.5, 1)},
 		{name: "broken", pods: 20000, types: 500, dovetail: answer(1.1, 1.1, 1, 1), karpenter: broken},
 		{name: "cut", pods: 50000, types: 500, dovetail: answer(1.1, 1, 0.1, 1), karpenter: &side{cut: true}},
+		{name: "ours cut", pods: 60000, types: 500, dovetail: &side{cut: true}, karpenter: answer(1.1, 1, 0.1, 1)},
 		{name: "alone", pods: 50000, types: 500, dovetail: answer(1.1, 0, 0.1, 1)},
 	}
 	var b strings.Builder

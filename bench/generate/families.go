@@ -26,6 +26,7 @@ func Families() []Family {
 		{Name: "rules", About: "40 % of deployments spread over zones, 20 % with hostname limits or conflicts", constrain: (*drawer).giveRules},
 		{Name: "hosts", About: "every deployment limits its pods per node or avoids its own or another's", constrain: (*drawer).limitHosts},
 		{Name: "gpu", About: "30 % of deployments ask for 1, 2, 4 or 8 GPUs, half of them for a kind; capacity as in mixed", Spot: true, constrain: (*drawer).giveGPUs},
+		{Name: "sidecars", About: "pods of two thirds of the deployments have a proxy and perhaps an agent beside them; capacity as in mixed", Spot: true, constrain: (*drawer).addSidecars},
 		{Name: "wide", About: "plain pods, spot too, and every instance type that EC2 sells", Spot: true, Anything: true, constrain: func(*drawer, *scenario.PodGroup) {}},
 	}
 }
@@ -106,6 +107,18 @@ func stepped(amount float64, step int64) int64 {
 func (d *drawer) pinOnDemand(g *scenario.PodGroup) {
 	if d.IntN(10) < 4 {
 		g.NodeSelector[label.CapacityType] = label.OnDemand
+	}
+}
+
+// addSidecars adds what a service mesh asks for a proxy by default, and what a log agent may.
+func (d *drawer) addSidecars(g *scenario.PodGroup) {
+	d.pinOnDemand(g)
+	if d.IntN(3) == 0 {
+		return
+	}
+	g.CPU, g.Mem = g.CPU+100, g.Mem+128
+	if d.IntN(2) == 0 {
+		g.CPU, g.Mem = g.CPU+25, g.Mem+200
 	}
 }
 
