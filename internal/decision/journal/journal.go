@@ -234,7 +234,7 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 		}
 	}()
 	d := h.decision
-	essence := j.lines.essence(d)
+	essence := j.lines.essenceOf(d)
 	arrived := j.arrivals.take()
 	j.locked(func() {
 		j.lines.arrived(arrived)
@@ -275,7 +275,7 @@ func (j *Journal) locked(do func()) {
 }
 
 // decided takes in a decision that is kept.
-func (j *Journal) decided(d *record.Decision, k *kept, essence uint64) {
+func (j *Journal) decided(d *record.Decision, k *kept, essence essence) {
 	j.add(k)
 	j.toDisk(j.sameLine(askerOf(d)))
 	if len(j.last) >= askersMax { // most are pools that are gone
@@ -283,8 +283,8 @@ func (j *Journal) decided(d *record.Decision, k *kept, essence uint64) {
 		clear(j.last)
 		clear(j.lines.current)
 	}
-	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence, idle: idle(d), at: d.At(), written: d.At()}
-	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: k.head.ID})
+	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence.sum, idle: idle(d), at: d.At(), written: d.At()}
+	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: k.head.ID, stays: essence.stays})
 	j.awaiting.await(d, k.head.ID)
 }
 
@@ -299,16 +299,16 @@ func (j *Journal) sayAllAgain() {
 
 // isKnown says why the decision need not be kept: the loop's newest decision said the
 // same, and that is counted; or both are to do nothing, a moment apart. Empty: keep it.
-func (j *Journal) isKnown(d *record.Decision, id ID, essence uint64) (outcome string) {
+func (j *Journal) isKnown(d *record.Decision, id ID, essence essence) (outcome string) {
 	l := j.last[askerOf(d)]
 	switch {
 	case l == nil:
 		return ""
-	case l.essence == essence:
+	case l.essence == essence.sum:
 		j.again(d, id, l)
 		return Same
 	case l.idle && idle(d) && d.At().Sub(l.at) < idleEvery:
-		j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1})
+		j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, stays: essence.stays})
 		j.toDisk(timelineLine(j.lines.written()))
 		return Idle
 	default:

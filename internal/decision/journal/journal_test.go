@@ -136,6 +136,26 @@ func TestAmountsInReasonsToStayMakeNoDifference(t *testing.T) {
 	}
 }
 
+// TestEachNodeHasItsOwnReasonToStay: of three nodes one has another reason in the next decision.
+func TestEachNodeHasItsOwnReasonToStay(t *testing.T) {
+	t.Parallel()
+	stay := func(at int, details ...string) *record.Decision {
+		d := decide(t, at, "")
+		d.Loop, d.Plan, d.Disruption = record.Disruption, plan.Plan{}, plan.Disruption{At: d.At()}
+		for i, detail := range details {
+			d.Disruption.Blocked = append(d.Disruption.Blocked, verdict.Of(verdict.ConsolidateAfterNotElapsed, fmt.Sprintf("n%d", i), "%s", detail))
+		}
+		return d
+	}
+	j, _ := keep(t, Options{}, stay(0, "held by pod web", "last pod event 3s", "held by pod db"), stay(70, "held by pod web", "held by pod web", "held by pod db"))
+	for i, want := range []int{1, 2, 1} {
+		node := Subject{Kind: KindNode, Name: fmt.Sprintf("n%d", i)}
+		if got := j.Explain(node); len(got) != 1 || len(got[0].Says) != want {
+			t.Errorf("%s has the reasons %+v, want %d", node.Name, got, want)
+		}
+	}
+}
+
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	var all []*record.Decision

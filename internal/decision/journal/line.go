@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
@@ -254,11 +255,18 @@ func expand(body []byte) ([]byte, error) {
 	return text, err
 }
 
-// essence returns what distinguishes a decision from the one before: two decisions of the same
+// essence is what distinguishes a decision from the one before.
+type essence struct {
+	sum uint64
+	// stays are the sums of the reasons for which nodes stay, of each one; nil: they were not summed.
+	stays []uint64
+}
+
+// essenceOf returns what distinguishes a decision from the one before: two decisions of the same
 // essence say the same to whoever reads them. Times and amounts in the reasons for which nodes
 // stay change with every decision, and so do the ids of commands: they do not count. NodeClaims do:
 // static pools have no pods by which one launch differs from the next, and a launch that failed is planned again for the same pods.
-func (t *timelines) essence(d *record.Decision) uint64 {
+func (t *timelines) essenceOf(d *record.Decision) essence {
 	said := record.Decision{Loop: d.Loop, Plan: d.Plan, Disruption: d.Disruption, Scaling: d.Scaling}
 	p := &said.Disruption
 	said.Plan.At, said.Plan.BoundHourly, p.At, p.FleetBoundHourly = time.Time{}, 0, time.Time{}, 0
@@ -269,17 +277,18 @@ func (t *timelines) essence(d *record.Decision) uint64 {
 		p.Commands[i].ID, p.Commands[i].NotBefore = "", time.Time{}
 	}
 	var h maphash.Hash
-	h.SetSeed(t.seed)
+	h.SetSeed(t.sums.seed)
 	_, _ = h.Write(said.EncodePlan())
 	_, _ = h.WriteString(string(d.Loop) + d.Error + d.Bug)
 	_, _ = h.WriteString(strings.Join(d.Claims, " "))
-	for i := range d.Disruption.Blocked {
-		short := d.Disruption.Blocked[i]
-		_, _ = h.WriteString(short.Subject)
-		short.Subject, short.Causes = "", nil
-		hashVerdict(&h, &short)
+	sums, stays := summer{seed: t.sums.seed}, make([]uint64, len(d.Disruption.Blocked))
+	for i := range stays {
+		why := &d.Disruption.Blocked[i]
+		stays[i] = sums.sumOf(why)
+		sums.text = binary.LittleEndian.AppendUint64(append(sums.text[:0], why.Subject...), stays[i])
+		_, _ = h.Write(sums.text)
 	}
-	return h.Sum64()
+	return essence{h.Sum64(), stays}
 }
 
 // idle reports whether a decision is to do nothing, and refuses nothing.

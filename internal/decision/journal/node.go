@@ -85,6 +85,9 @@ func (x *speaker) removals() {
 	x.stay(p.Blocked)
 }
 
+// stays is what is said of a node that stays.
+const stays = "stays (%s)"
+
 // staysMissed is how many nodes in a row may be in the list before and no more in this one.
 const staysMissed = 16
 
@@ -101,7 +104,11 @@ func (x *speaker) stay(why []verdict.Verdict) {
 		} else {
 			staying[i] = x.node(why[i].Subject)
 		}
-		x.refuse(staying[i], "stays (%s)", &why[i])
+		if x.stays == nil {
+			x.refuse(staying[i], stays, &why[i])
+		} else {
+			x.refuseBySum(staying[i], stays, &why[i], x.stays[i])
+		}
 	}
 	x.staying = staying
 }

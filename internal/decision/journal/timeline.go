@@ -90,7 +90,7 @@ func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
 // is said; amounts aside.
 type timelines struct {
 	most   int
-	seed   maphash.Seed
+	sums   summer
 	byName map[string][]*timeline
 	count  int
 	// current are the statements of the newest decision of each asker.
@@ -102,7 +102,7 @@ type timelines struct {
 }
 
 func newTimelines(most int) *timelines {
-	return &timelines{most: most, seed: maphash.MakeSeed(), byName: map[string][]*timeline{}, current: map[asker][]*statement{}}
+	return &timelines{most: most, sums: summer{seed: maphash.MakeSeed()}, byName: map[string][]*timeline{}, current: map[asker][]*statement{}}
 }
 
 // find returns the timeline of a subject; nil: there is none.
@@ -138,6 +138,8 @@ type saying struct {
 	details   []string
 	isRefusal bool
 	why       verdict.Verdict
+	// stays is that of the decision's essence; nil: it has none.
+	stays []uint64
 }
 
 // text returns what is said about a subject, in words, and its details.
@@ -347,40 +349,4 @@ func (e *statement) end() string {
 		return e.ends
 	}
 	return e.why.Ends()
-}
-
-// keyOf returns what distinguishes a statement from others about its subject, amounts aside.
-func (t *timelines) keyOf(what string, details []string, why *verdict.Verdict) uint64 {
-	var h maphash.Hash
-	h.SetSeed(t.seed)
-	hashText(&h, what)
-	for _, d := range details {
-		hashText(&h, d)
-	}
-	if why != nil {
-		hashVerdict(&h, why)
-	}
-	return h.Sum64()
-}
-
-func hashVerdict(h *maphash.Hash, v *verdict.Verdict) {
-	_, _ = h.WriteString(string(v.Reason))
-	hashText(h, v.Subject)
-	hashText(h, v.Detail)
-	for i := range v.Causes {
-		hashVerdict(h, &v.Causes[i])
-	}
-}
-
-// hashText hashes a text without its digits.
-func hashText(h *maphash.Hash, s string) {
-	from := 0
-	for i := range len(s) {
-		if s[i] >= '0' && s[i] <= '9' {
-			_, _ = h.WriteString(s[from:i])
-			from = i + 1
-		}
-	}
-	_, _ = h.WriteString(s[from:])
-	_ = h.WriteByte(0)
 }
