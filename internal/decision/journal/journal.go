@@ -98,7 +98,8 @@ type Journal struct {
 	// awaiting are the launches of which it is not known yet where their pods went.
 	awaiting awaiting
 	// seen are the newest snapshots of the loops that see the whole cluster.
-	seen map[record.Loop]*cluster.Snapshot
+	seen   map[record.Loop]*cluster.Snapshot
+	prices nodePrices // of the nodes of the newest decision
 	// failures are launches that have failed and that no decision is about yet.
 	failures []*launchFailure
 	// live says what subjects are now; nil: nothing does.
@@ -250,7 +251,7 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	if h.id.IsZero() || j.find(h.id) != nil {
 		h.id = j.fresh()
 	}
-	head := headOf(d, h.id, j.opts.Version)
+	head := headAt(d, h.id, j.opts.Version, j.prices.of(d.Snapshot))
 	if h.isShort {
 		head.Pending, head.Nodes, head.NoSnapshot = h.pending, h.nodes, true
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/dovetail-sh/dovetail/internal/core/cluster"
 	"github.com/dovetail-sh/dovetail/internal/core/plan"
 	"github.com/dovetail-sh/dovetail/internal/core/verdict"
 	"github.com/dovetail-sh/dovetail/internal/decision/record"
@@ -177,6 +176,11 @@ func (l *line) bytes() ([]byte, error) {
 
 // headOf returns what is known of a decision at a glance.
 func headOf(d *record.Decision, id ID, version string) Head {
+	return headAt(d, id, version, (&nodePrices{}).of(d.Snapshot))
+}
+
+// headAt is headOf where the prices of the nodes are known.
+func headAt(d *record.Decision, id ID, version string, prices []nodePrice) Head {
 	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
@@ -186,19 +190,18 @@ func headOf(d *record.Decision, id ID, version string) Head {
 	for i := range p.Launches {
 		h.Launched += len(p.Launches[i].Pods)
 	}
-	prices, going := cluster.NewPrices(d.Snapshot), map[string]bool{}
+	going := map[string]bool{}
 	for _, r := range slices.Concat(q.Removals, d.Scaling.Removals) {
 		going[r.Node] = true
 	}
 	for i := range d.Snapshot.Nodes {
 		n := &d.Snapshot.Nodes[i]
-		dollars, known := prices.Of(n)
-		if n.Deleting || !known {
+		if n.Deleting || !prices[i].known {
 			continue
 		}
-		h.PriceBefore += dollars
-		if going[n.Name] {
-			h.PriceAfter -= dollars
+		h.PriceBefore += prices[i].dollars
+		if len(going) > 0 && going[n.Name] {
+			h.PriceAfter -= prices[i].dollars
 		}
 	}
 	h.PriceAfter += h.PriceBefore + p.PriceHourly()

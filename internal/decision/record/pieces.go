@@ -62,7 +62,7 @@ type Writer struct {
 // dep is a piece that a node or NodePool refers to, with the pointer that it had.
 type dep struct {
 	piece *sharedPiece
-	owner any
+	owner uintptr
 }
 
 // writtenValue is a node or NodePool as it was last written.
@@ -72,10 +72,11 @@ type writtenValue[T any] struct {
 	deps   []dep
 }
 
-// sharedPiece is the piece of a pointer. In one round it belongs to one pointer.
+// sharedPiece is the piece of a pointer. In one round it belongs to one pointer, whose address is owner: Writer.shared, and
+// the nodes and NodePools that were written, keep it in memory.
 type sharedPiece struct {
 	number, round int64
-	owner         any
+	owner         uintptr
 }
 
 // NewWriter returns a Writer that has written nothing.
@@ -191,14 +192,14 @@ func (w *Writer) textOf(v reflect.Value, t reflect.Type) (text []byte, refs []in
 
 // pointer returns the number of constraints or of a type.
 func (w *Writer) pointer(v reflect.Value) int64 {
-	p := v.Interface()
+	p, owner := v.Interface(), v.Pointer()
 	s := w.shared[p]
-	if s == nil || s.round == w.round && s.owner != p || !w.pieces.Use(s.number) {
+	if s == nil || s.round == w.round && s.owner != owner || !w.pieces.Use(s.number) {
 		s = w.newPointer(v, p)
 	}
-	s.round, s.owner = w.round, p
-	if w.deps != nil && !slices.Contains(*w.deps, dep{s, p}) {
-		*w.deps = append(*w.deps, dep{s, p})
+	s.round, s.owner = w.round, owner
+	if w.deps != nil && !slices.Contains(*w.deps, dep{s, owner}) {
+		*w.deps = append(*w.deps, dep{s, owner})
 	}
 	return s.number
 }
@@ -218,7 +219,7 @@ func (w *Writer) newPointer(v reflect.Value, p any) *sharedPiece {
 		if i == len(w.twins[key]) {
 			w.twins[key] = append(w.twins[key], &sharedPiece{round: -1})
 		}
-		if s := w.twins[key][i]; s.round != w.round || s.owner == p {
+		if s := w.twins[key][i]; s.round != w.round || s.owner == v.Pointer() {
 			for range i {
 				text = append(text, '\n') // white space makes it another text
 			}
