@@ -29,37 +29,46 @@ func TestNodePrices(t *testing.T) {
 		n.Labels = maps.Clone(n.Labels)
 		n.Labels[key] = value
 	}
+	types := f.snap.Pools[0].Types
+	for i := range f.snap.Nodes {
+		o := &types[i].Offerings[0]
+		for _, l := range [][2]string{{label.InstanceType, types[i].Name}, {label.Zone, o.Zone}, {label.CapacityType, o.CapacityType}} {
+			relabel(&f.snap.Nodes[i], l[0], l[1])
+		}
+	}
 	s := f.next().Snapshot
+	if dollars, known := cluster.NewPrices(s).Of(&s.Nodes[0]); !known || dollars == 0 {
+		t.Fatal("the first node has no price")
+	}
 	check("at first", s)
 	check("pods have changed", f.next().Snapshot)
 	for _, step := range []struct {
 		what string
 		does func(s *cluster.Snapshot)
 	}{
-		{"a node has another instance type", func(s *cluster.Snapshot) { relabel(&s.Nodes[3], label.InstanceType, "m7g.8xlarge") }},
+		{"a node has another instance type", func(s *cluster.Snapshot) { s.Nodes[3].Labels = s.Nodes[30].Labels }},
 		{"a node is on demand", func(s *cluster.Snapshot) { relabel(&s.Nodes[4], label.CapacityType, label.OnDemand) }},
 		{"nobody's node", func(s *cluster.Snapshot) { s.Nodes[5].Pool = "" }},
 		{"a node is gone", func(s *cluster.Snapshot) { s.Nodes = slices.Delete(s.Nodes, 7, 8) }},
 		{"a node has come", func(s *cluster.Snapshot) {
 			n := s.Nodes[0]
-			relabel(&n, label.InstanceType, "c7g.large")
 			s.Nodes = slices.Insert(s.Nodes, 2, n)
 		}},
 		{"prices have changed", func(s *cluster.Snapshot) {
-			types := slices.Clone(s.Pools[0].Types)
-			for i, t := range types {
+			dear := slices.Clone(s.Pools[0].Types)
+			for i, t := range dear {
 				dearer := *t
 				dearer.Offerings = slices.Clone(t.Offerings)
 				for k := range dearer.Offerings {
 					dearer.Offerings[k].PriceHourly *= 2
 				}
-				types[i] = &dearer
+				dear[i] = &dearer
 			}
-			s.Pools[0].Types = types
+			s.Pools[0].Types = dear
 		}},
 		{"a NodePool is gone", func(s *cluster.Snapshot) { s.Pools = nil }},
 		{"it is back", func(s *cluster.Snapshot) {
-			s.Pools = []cluster.Pool{{Name: "general", Types: []*catalog.Type{f.snap.Pools[0].Types[0]}}}
+			s.Pools = []cluster.Pool{{Name: "general", Types: []*catalog.Type{types[0]}}}
 		}},
 	} {
 		next := *s
