@@ -74,7 +74,7 @@ func (t *timelines) decided(d *record.Decision, s saying) {
 // say says something, with the details that are not empty.
 func (x *speaker) say(l *timeline, what string, details ...string) {
 	details = slices.DeleteFunc(details, func(s string) bool { return s == "" })
-	x.what, x.details, x.isRefusal, x.key = what, details, false, x.sums.keyOf(what, details)
+	x.what, x.details, x.isRefusal, x.key = what, details, false, x.hasher.keyOf(what, details)
 	e := x.timelines.say(l, &x.saying)
 	e.details = details // amounts may be others
 	x.made = append(x.made, e)
@@ -82,16 +82,16 @@ func (x *speaker) say(l *timeline, what string, details ...string) {
 
 // refuse says why not; form is a format for the reason. The text is made when somebody asks.
 func (x *speaker) refuse(l *timeline, form string, why *verdict.Verdict) {
-	x.refuseBySum(l, form, why, x.sums.sumOf(why))
+	x.refuseByHash(l, form, why, x.hasher.hashOf(why))
 }
 
-// refuseBySum is refuse for a reason whose sum is known.
-func (x *speaker) refuseBySum(l *timeline, form string, why *verdict.Verdict, sum uint64) {
+// refuseByHash is refuse for a reason whose hash is known.
+func (x *speaker) refuseByHash(l *timeline, form string, why *verdict.Verdict, hash uint64) {
 	x.what, x.details, x.isRefusal, x.why = form, nil, true, *why
 	if l.Kind == KindNode || l.Kind == KindPool {
 		x.why.Subject = ""
 	}
-	x.key = x.sums.keyOfRefusal(form, &x.why, sum)
+	x.key = x.hasher.keyOfRefusal(form, &x.why, hash)
 	e := x.timelines.say(l, &x.saying)
 	e.why = x.why
 	x.made = append(x.made, e)

@@ -106,7 +106,7 @@ func (j *Journal) Identify(d *record.Decision) ID {
 	if acts(d) {
 		return j.number(d, numbered{})
 	}
-	return j.number(d, numbered{essence: j.lines.essenceOf(d).sum, idle: idle(d), at: d.At()})
+	return j.number(d, numbered{essence: j.lines.essenceOf(d).hash, idle: idle(d), at: d.At()})
 }
 
 func (j *Journal) number(d *record.Decision, is numbered) ID {

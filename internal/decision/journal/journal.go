@@ -91,6 +91,7 @@ type Journal struct {
 	// writing is held while a decision is written, also to disk, and by who reads pieces. mu is held for a moment
 	// at a time, so that a question does not wait for a first snapshot. Who needs both takes writing first.
 	writing sync.Mutex
+	prices  nodePrices // of the nodes of the newest decision; only the writer uses it
 	mu      sync.Mutex // protects everything below, but for the pieces of the store; only the writer changes it
 	store
 	last  map[asker]*last
@@ -98,8 +99,7 @@ type Journal struct {
 	// awaiting are the launches of which it is not known yet where their pods went.
 	awaiting awaiting
 	// seen are the newest snapshots of the loops that see the whole cluster.
-	seen   map[record.Loop]*cluster.Snapshot
-	prices nodePrices // of the nodes of the newest decision
+	seen map[record.Loop]*cluster.Snapshot
 	// failures are launches that have failed and that no decision is about yet.
 	failures []*launchFailure
 	// live says what subjects are now; nil: nothing does.
@@ -251,7 +251,7 @@ func (j *Journal) write(h handed) (outcome string, err error) {
 	if h.id.IsZero() || j.find(h.id) != nil {
 		h.id = j.fresh()
 	}
-	head := headAt(d, h.id, j.opts.Version, j.prices.of(d.Snapshot))
+	head := headWithPrices(d, h.id, j.opts.Version, j.prices.of(d.Snapshot))
 	if h.isShort {
 		head.Pending, head.Nodes, head.NoSnapshot = h.pending, h.nodes, true
 	}
@@ -284,7 +284,7 @@ func (j *Journal) decided(d *record.Decision, k *kept, essence essence) {
 		clear(j.last)
 		clear(j.lines.current)
 	}
-	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence.sum, idle: idle(d), at: d.At(), written: d.At()}
+	j.last[askerOf(d)] = &last{id: k.head.ID, essence: essence.hash, idle: idle(d), at: d.At(), written: d.At()}
 	j.lines.decided(d, saying{loop: d.Loop, at: d.At(), until: d.At(), times: 1, decision: k.head.ID, stays: essence.stays})
 	j.awaiting.await(d, k.head.ID)
 }
@@ -305,7 +305,7 @@ func (j *Journal) isKnown(d *record.Decision, id ID, essence essence) (outcome s
 	switch {
 	case l == nil:
 		return ""
-	case l.essence == essence.sum:
+	case l.essence == essence.hash:
 		j.again(d, id, l)
 		return Same
 	case l.idle && idle(d) && d.At().Sub(l.at) < idleEvery:

@@ -176,11 +176,11 @@ func (l *line) bytes() ([]byte, error) {
 
 // headOf returns what is known of a decision at a glance.
 func headOf(d *record.Decision, id ID, version string) Head {
-	return headAt(d, id, version, (&nodePrices{}).of(d.Snapshot))
+	return headWithPrices(d, id, version, (&nodePrices{}).of(d.Snapshot))
 }
 
-// headAt is headOf where the prices of the nodes are known.
-func headAt(d *record.Decision, id ID, version string, prices []nodePrice) Head {
+// headWithPrices is headOf where the prices of the nodes are known.
+func headWithPrices(d *record.Decision, id ID, version string, prices []nodePrice) Head {
 	p, q := &d.Plan, &d.Disruption
 	h := Head{
 		ID: id, At: d.At(), Loop: d.Loop, Written: version, Took: d.Took, Pending: len(d.Snapshot.Pending), Nodes: len(d.Snapshot.Nodes),
@@ -260,8 +260,8 @@ func expand(body []byte) ([]byte, error) {
 
 // essence is what distinguishes a decision from the one before.
 type essence struct {
-	sum uint64
-	// stays are the sums of the reasons for which nodes stay, of each one; nil: they were not summed.
+	hash uint64
+	// stays are the hashes of the reasons for which nodes stay.
 	stays []uint64
 }
 
@@ -280,16 +280,15 @@ func (t *timelines) essenceOf(d *record.Decision) essence {
 		p.Commands[i].ID, p.Commands[i].NotBefore = "", time.Time{}
 	}
 	var h maphash.Hash
-	h.SetSeed(t.sums.seed)
+	h.SetSeed(t.hasher.seed)
 	_, _ = h.Write(said.EncodePlan())
 	_, _ = h.WriteString(string(d.Loop) + d.Error + d.Bug)
 	_, _ = h.WriteString(strings.Join(d.Claims, " "))
-	sums, stays := summer{seed: t.sums.seed}, make([]uint64, len(d.Disruption.Blocked))
-	for i := range stays {
-		why := &d.Disruption.Blocked[i]
-		stays[i] = sums.sumOf(why)
-		sums.text = binary.LittleEndian.AppendUint64(append(sums.text[:0], why.Subject...), stays[i])
-		_, _ = h.Write(sums.text)
+	own := hasher{seed: t.hasher.seed} // Identify holds no lock
+	stays := own.hashesOf(d.Disruption.Blocked)
+	for i, hash := range stays {
+		own.text = binary.LittleEndian.AppendUint64(append(own.text[:0], d.Disruption.Blocked[i].Subject...), hash)
+		_, _ = h.Write(own.text)
 	}
 	return essence{h.Sum64(), stays}
 }

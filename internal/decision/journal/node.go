@@ -85,9 +85,6 @@ func (x *speaker) removals() {
 	x.stay(p.Blocked)
 }
 
-// stays is what is said of a node that stays.
-const stays = "stays (%s)"
-
 // staysMissed is how many nodes in a row may be in the list before and no more in this one.
 const staysMissed = 16
 
@@ -95,6 +92,10 @@ const staysMissed = 16
 func (x *speaker) stay(why []verdict.Verdict) {
 	if len(why) == 0 {
 		return
+	}
+	hashes := x.stays
+	if hashes == nil {
+		hashes = x.hasher.hashesOf(why)
 	}
 	before, staying := x.staying, make([]*timeline, len(why))
 	for i := range why {
@@ -104,11 +105,7 @@ func (x *speaker) stay(why []verdict.Verdict) {
 		} else {
 			staying[i] = x.node(why[i].Subject)
 		}
-		if x.stays == nil {
-			x.refuse(staying[i], stays, &why[i])
-		} else {
-			x.refuseBySum(staying[i], stays, &why[i], x.stays[i])
-		}
+		x.refuseByHash(staying[i], "stays (%s)", &why[i], hashes[i])
 	}
 	x.staying = staying
 }

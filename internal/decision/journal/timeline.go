@@ -90,7 +90,7 @@ func askerOf(d *record.Decision) asker { return asker{d.Loop, d.Scaling.Pool} }
 // is said; amounts aside.
 type timelines struct {
 	most   int
-	sums   summer
+	hasher hasher
 	byName map[string][]*timeline
 	count  int
 	// current are the statements of the newest decision of each asker.
@@ -102,7 +102,7 @@ type timelines struct {
 }
 
 func newTimelines(most int) *timelines {
-	return &timelines{most: most, sums: summer{seed: maphash.MakeSeed()}, byName: map[string][]*timeline{}, current: map[asker][]*statement{}}
+	return &timelines{most: most, hasher: hasher{seed: maphash.MakeSeed()}, byName: map[string][]*timeline{}, current: map[asker][]*statement{}}
 }
 
 // find returns the timeline of a subject; nil: there is none.
@@ -138,7 +138,7 @@ type saying struct {
 	details   []string
 	isRefusal bool
 	why       verdict.Verdict
-	// stays is that of the decision's essence; nil: it has none.
+	// stays are the hashes of the reasons for which nodes stay; nil: they are not known yet.
 	stays []uint64
 }
 

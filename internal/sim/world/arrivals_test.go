@@ -62,7 +62,9 @@ func arrivalRuleSet() []rule {
 		{"patience 1 s", early(100*ms, provisioning.EarlyPremium, patience(time.Second))},
 		{"patience 4 s", early(100*ms, provisioning.EarlyPremium, patience(4*time.Second))},
 		{"patience 10 s", early(100*ms, provisioning.EarlyPremium, patience(10*time.Second))},
+		{"patience 12 s", early(100*ms, provisioning.EarlyPremium, patience(12*time.Second))},
 		{"patience 15 s", early(100*ms, provisioning.EarlyPremium, patience(15*time.Second))},
+		{"patience 20 s", early(100*ms, provisioning.EarlyPremium, patience(20*time.Second))},
 		{"patience 30 s", early(100*ms, provisioning.EarlyPremium, patience(30*time.Second))},
 	}
 }
